@@ -514,10 +514,10 @@ def _reloader(
     `take_inquiry` applies a changed `[inquiry]`; other changed settings are problems.
     """
     turn = trio.Lock()
-    inquiry = parts.settings.inquiry
+    applied = parts.settings
 
     def read() -> tuple[Settings, list[Problem], Definitions]:
-        settings, problems = load_settings(parts.paths)
+        settings, problems = load_settings(parts.paths, applied)
         uses_model = settings.inquiry.llm is not None and "llm" in settings.inquiry.backends
         if uses_model and _has_http_client():
             # Slow import.
@@ -525,17 +525,17 @@ def _reloader(
         return settings, problems, catalogue.read(settings.toolpack.enable)
 
     async def reload() -> tuple[Problem, ...]:
-        nonlocal inquiry
-        settings = parts.settings
+        nonlocal applied
+        settings = applied
         try:
             async with turn:
                 settings, problems, definitions = await run_in_thread(read)
                 changed = servers.replace(settings.mcp)
                 catalogue.configure_servers(_states(settings), changed)
                 catalogue.take(definitions)
-                if settings.inquiry != inquiry:
-                    inquiry = settings.inquiry
-                    take_inquiry(inquiry)
+                before, applied = applied, settings
+                if settings.inquiry != before.inquiry:
+                    take_inquiry(settings.inquiry)
         except ConfigError as error:
             problems = [Problem(file=parts.paths.config, key="", message=str(error))]
         else:

@@ -277,6 +277,32 @@ def test_the_lost_settings_of_an_unreadable_file_are_a_problem_with_a_remedy(
     assert "`haft reload`" in str(problem.advice)
 
 
+@pytest.mark.parametrize("spoilt", ["config.toml", "tools/a.toml", "tools"])
+def test_a_reload_keeps_the_settings_that_an_unreadable_file_may_have(
+    tmp_path: Path, spoilt: str
+) -> None:
+    server = '[mcp.{0}]\ncommand = ["{0}"]\n'
+    text = '[toolpack]\nenable = []\n[inquiry]\nbackends = ["client"]\n' + server.format("x")
+    paths = written(tmp_path, text, a=server.format("y"), b="[spool]\nmemory = 65_536\n")
+    before, problems = load_settings(paths)
+    assert before.mcp.keys() == {"x", "y"} and not problems
+    file = tmp_path / "config" / "haft" / spoilt
+    if file.is_dir():
+        file.chmod(0o777)
+    else:
+        file.write_text("[daemon")
+    assert load_settings(paths, before)[0] == before
+    assert load_settings(paths)[0] != before
+
+
+def test_a_reload_drops_what_no_file_has_any_more(tmp_path: Path) -> None:
+    before, _ = load_settings(written(tmp_path, '[mcp.x]\ncommand = ["x"]\n', a="# empty\n"))
+    after, problems = load_settings(written(tmp_path, ""), before)
+    assert (after, problems) == (Settings(), [])
+    Path(places(tmp_path).config).unlink()
+    assert load_settings(places(tmp_path), before) == (Settings(), [])
+
+
 def test_without_a_configuration_file_nothing_is_a_problem(tmp_path: Path) -> None:
     assert load_settings(places(tmp_path)) == (Settings(), [])
 

@@ -526,6 +526,20 @@ def test_a_reload_keeps_an_unchanged_server(bench: Callable[..., Bench]) -> None
     assert one.result("small_pid") == pid
 
 
+def test_a_reload_with_an_unreadable_file_keeps_the_servers(bench: Callable[..., Bench]) -> None:
+    one = bench()
+    pid = one.result("small_pid")
+    config = one.daemon.config / "haft" / "config.toml"
+    text = config.read_text()
+    config.write_text(f"{text}[mcp")
+    problems = one.wire.call("daemon/reload")["problems"]
+    assert any("its settings are not read" in problem["message"] for problem in problems)
+    assert one.result("small_pid") == pid
+    config.write_text(text)
+    assert one.wire.call("daemon/reload")["problems"] == []
+    assert one.result("small_pid") == pid
+
+
 def test_a_reconfigured_server_lists_its_tools_anew(
     bench: Callable[..., Bench],
 ) -> None:

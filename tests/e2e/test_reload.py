@@ -134,7 +134,8 @@ def test_settings_that_need_a_restart_are_reported(
         assert "/bin/nope" in said["inquiry.command.argv"], "a program that it lacks"
         config.write_text("[daemon\n")
         reload(daemon, wire)
-        settings, definitions = problems(wire)
+        settings, kept, definitions = problems(wire)
+        assert "/bin/nope" in kept["message"] and tools(wire) == left, "all is as before"
         assert settings["file"] == definitions["file"] == str(config)
         assert settings["message"].startswith("its settings are not read: it is not TOML")
         assert wire.call("ping") == {"pong": True} and "run" in tools(wire)

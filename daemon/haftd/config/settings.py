@@ -5,11 +5,12 @@ A wrong value or unknown key is reported with file, key and line, and the defaul
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from haft_protocol.errors import shown
 from haft_protocol.methods import LimitsResult, Problem
@@ -101,18 +102,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 _MEND = "mend the file, then `haft reload`; `haft stop` if haftd has started without its settings"
 
 
-def load_settings(paths: Paths) -> tuple[Settings, list[Problem]]:
+def load_settings(paths: Paths, before: Settings | None = None) -> tuple[Settings, list[Problem]]:
     """Read all configuration files, later ones win. Raises `ConfigError` if a named one is absent.
 
     The catalogue reports unreadable files, as they define tools; here one is a problem for its settings.
+    Beside one, sections and servers of `before` that no readable file has are kept.
     """
     problems: list[Problem] = []
     sections: dict[str, dict[str, Any]] = {}
-    for path in _files(paths):
+    files, is_complete = _files(paths)
+    for path in files:
         try:
             document = read(path)
         except UnreadableFile as error:
             is_config = str(path) == paths.config
+            is_complete = is_complete and isinstance(error, MissingFile)
             if is_config and not isinstance(error, MissingFile):
                 problems.append(
                     Problem(
@@ -130,14 +134,23 @@ def load_settings(paths: Paths) -> tuple[Settings, list[Problem]]:
             continue
         for section, values in _sections(document, problems):
             sections.setdefault(section, {}).update(values)
-    return _settings(sections, paths.config, problems), problems
+    settings = _settings(sections, paths.config, problems)
+    if before is not None and not is_complete:
+        settings = _completed(settings, sections, before)
+    return settings, problems
 
 
-def _files(paths: Paths) -> list[Path]:
+def _completed(settings: Settings, read: Collection[str], before: Settings) -> Settings:
+    kept = {name: getattr(before, name) for name in Settings.__struct_fields__ if name not in read}
+    return structs.replace(settings, **{**kept, "mcp": {**before.mcp, **settings.mcp}})
+
+
+def _files(paths: Paths) -> tuple[list[Path], bool]:
+    """Return the files, and False if the folder of definitions cannot be read."""
     try:
-        return [Path(paths.config), *definition_files(Path(paths.tools))]
+        return [Path(paths.config), *definition_files(Path(paths.tools))], True
     except (OSError, UnreadableFile):
-        return [Path(paths.config)]
+        return [Path(paths.config)], False
 
 
 def _cgroup(value: object) -> str:
