@@ -1,11 +1,13 @@
 """`python -m tests.fixed_values`: record the numbers that are decisions: limits, times, switches and defaults.
 
 Rules: the values are those of the imported modules. Recorded are constants of modules and classes, defaults of fields and
-of parameters, and the options of structs; not those that the system gives, as numbers of signals, nor JSON Schemas.
+of parameters, the options of structs, and the words that each command takes; not those that the system gives, as numbers
+of signals, nor JSON Schemas.
 """
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import inspect
 import re
@@ -18,6 +20,9 @@ from types import FunctionType, ModuleType
 from typing import Annotated, Any
 
 import msgspec
+
+from haft.cli import COMMANDS
+from haft.cli.parsers import command_parser, top_parser
 
 ROOT = Path(__file__).parent.parent
 RECORDED = ROOT / "tests" / "fixed_values.txt"
@@ -45,6 +50,11 @@ def fixed_values() -> dict[str, str]:
             for key, value in (*_constants(path, module), *_members(module, name, "")):
                 if text := _shown(value):
                     found[f"{name}.{key}"] = text
+    of_all = dict(_words("", top_parser()))
+    found |= {f"haft{word}": text for word, text in of_all.items()}
+    for name in COMMANDS:
+        words = _words("", command_parser(name))
+        found |= {f"haft {name}{word}": text for word, text in words if of_all.get(word) != text}
     return dict(sorted(found.items()))
 
 
@@ -85,6 +95,30 @@ def _members(owner: Any, module: str, prefix: str) -> Iterator[tuple[str, object
             yield from ((f"{name}.{parameter}", value) for parameter, value in _defaults(function))
         elif isinstance(owner, type) and not issubclass(owner, Enum) and not _OF_PYTHON.match(key):
             yield name, member
+
+
+def _words(command: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    """Yield the words and options of a command, with how each is read; `exclusive` are groups of which one may be given."""
+    for action in parser._actions:
+        name = " ".join(action.option_strings) or str(action.metavar or action.dest)
+        facts: dict[str, object] = {"as": type(action).__name__.strip("_"), "to": action.dest}
+        facts |= {
+            key: getattr(action, key, None) for key in ("nargs", "const", "default", "choices")
+        }
+        facts |= {"required": action.required, "type": _reader(action.type)}
+        shown = {key: value for key, value in facts.items() if value not in (None, "==SUPPRESS==")}
+        yield f"{command} {name}", _text(shown)
+    for number, group in enumerate(parser._mutually_exclusive_groups):
+        members = [action.option_strings[-1:] or [action.dest] for action in group._group_actions]
+        yield f"{command} exclusive {number}", _text((group.required, members))
+
+
+def _reader(read: object) -> object:
+    """Return the name of the function that reads a word, with its bounds."""
+    if not isinstance(read, FunctionType):
+        return getattr(read, "__name__", None)
+    bounds = [cell.cell_contents for cell in read.__closure__ or ()]
+    return (read.__qualname__, *(bound for bound in bounds if isinstance(bound, int)))
 
 
 def _defaults(function: FunctionType) -> Iterator[tuple[str, object]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any, cast
 
+import pytest
 import trio
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -21,6 +23,7 @@ from haftd.inquiries.client_question import ClientQuestion
 from haftd.inquiries.kind import InquiryContext, Withdrawn
 from haftd.inquiries.router import InquiryRouter
 from haftd.subscriptions import Subscriptions
+from haftd.subscriptions.subscription import _SESSION_EVENTS
 from tests.core.disks import make
 
 
@@ -377,3 +380,14 @@ async def test_a_subscription_to_all_sessions_names_the_session_of_each_push(
         ("session/notification", "u"),
     ]
     told.remove_connection(peer.caller)
+
+
+@pytest.mark.parametrize("count", range(1, 5))
+async def test_a_subscription_to_events_of_the_session_listens_to_no_handle(
+    nursery: trio.Nursery, count: int
+) -> None:
+    for events in itertools.combinations(sorted(_SESSION_EVENTS), count):
+        peer, one, told = Peer(), handle(), Subscriptions(nursery)
+        told.open(peer.link, "s", [one], events, only=False)
+        assert one._listeners == ()
+        told.remove_connection(peer.caller)

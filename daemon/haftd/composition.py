@@ -167,7 +167,7 @@ def assemble(
             nofile=parts.nofile,
             root=parts.environ.get("HOME") or "/",
             socket=parts.paths.socket,
-            askpass=find_askpass((sys.executable, sys.argv[0])),
+            askpass=find_askpass(_programs()),
             outer=parts.environ.get(OUTER, ""),
             own_paths=(
                 parts.paths.config,
@@ -337,6 +337,11 @@ def assemble(
     )
 
 
+def _programs() -> tuple[str, str]:
+    """Return this process's programs, beside which the others of the installation lie."""
+    return sys.executable, sys.argv[0]
+
+
 def _installation() -> Iterator[str]:
     files = [getattr(module, "__file__", None) or "" for module in sys.modules.values()]
     for folder in sys.path:
@@ -346,7 +351,7 @@ def _installation() -> Iterator[str]:
         yield site.getusersitepackages()
     yield sys.executable
     yield f"{sys.prefix}/pyvenv.cfg"
-    for program in (sys.executable, sys.argv[0]):
+    for program in _programs():
         for name in ("haft", "haftd", "haft-askpass"):
             if os.path.exists(path := f"{os.path.dirname(program)}/{name}") and path[0] == "/":  # noqa: PTH110, PTH120
                 yield path

@@ -22,6 +22,9 @@ from haft import (
     RemoteError,
     ReplyTimeout,
 )
+from haft.blocking import BlockingConnection
+from haft.json_exchange import JsonExchange
+from haft.mcp.stdio import DaemonLink
 from haft_protocol.states import Running, Stopped
 from tests.client.conftest import Serve
 from tests.client.fake import LATER, Peer, Refuse, running, stopped
@@ -204,6 +207,24 @@ def test_messages_before_a_hangup_are_delivered(serve: Serve) -> None:
     serve(answer)
     with Haft.connect() as client, pytest.raises(RemoteError, match="max_connections"):
         client.fetch("a")
+
+
+def test_nothing_is_left_to_send_at_a_closed_connection() -> None:
+    """A poll would find room for it again and again."""
+    own, other = socket.socketpair()
+    exchange = JsonExchange()
+    with own, BlockingConnection(own, exchange, name="t") as connection:
+        other.close()
+        connection._start("ping", {})
+        assert not exchange.to_send
+    own, other = socket.socketpair()
+    with own:
+        link = DaemonLink(lambda: own)
+        conversation = link.connect()
+        assert conversation.to_send
+        other.close()
+        link.send()
+        assert not conversation.to_send
 
 
 def test_a_batch_gives_a_result_or_an_error_for_each(serve: Serve) -> None:

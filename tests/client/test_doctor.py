@@ -115,6 +115,7 @@ def test_without_a_daemon_an_invalid_toml_file_is_named(
     tools.mkdir(parents=True)
     (short_tmp / "haft" / "config.toml").write_text("[daemon]\n")
     (tools / "right.toml").write_text("")
+    (tools / "folder.toml").mkdir()
     assert main(["doctor", "--json"]) == 3
     assert "definitions" not in findings(capsys)
     (tools / "wrong.toml").write_text("[tools")

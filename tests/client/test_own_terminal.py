@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import signal
+import socket
 import termios
 from collections.abc import Iterator
 
@@ -72,3 +74,36 @@ def test_the_size_is_rows_and_columns_and_none_where_there_is_no_area(
         assert terminal.size() is None
         termios.tcsetwinsize(far, (24, 80))
         assert terminal.size() == (24, 80)
+
+
+def test_a_wait_ends_at_keys_and_when_the_other_side_can_go_on(ends: tuple[int, int]) -> None:
+    far, near = ends
+    own, other = socket.socketpair()
+    with own, other, OwnTerminal(near, near) as terminal:
+
+        def took(is_full: bool) -> tuple[bytes, bool]:
+            """Return the keys, and whether the time had passed before an event."""
+            polled: list[list[tuple[int, int]]] = []
+            poll = select.poll
+
+            class Recorded:
+                def __init__(self) -> None:
+                    self._poll = poll()
+                    self.register = self._poll.register
+
+                def poll(self, timeout: float | None) -> list[tuple[int, int]]:
+                    polled.append(self._poll.poll(timeout))
+                    return polled[-1]
+
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(select, "poll", Recorded)
+                keys = terminal.wait(own.fileno(), is_full, 0.0)
+            return keys, not polled[0]
+
+        assert took(False) == (b"", True)
+        assert took(True) == (b"", False)
+        other.send(b"x")
+        assert took(False) == (b"", False)
+        assert own.recv(1) == b"x"
+        os.write(far, b"k")
+        assert took(False) == (b"k", False)

@@ -18,6 +18,7 @@ from haftd.host.recovery.record import Record
 from haftd.launch_spec import Grant, LaunchSpec, Sandbox
 from haftd.proxy.server import Proxy
 from haftd.runtimes.base import Call
+from haftd.tools.definitions.definition import Tool
 
 
 def test_the_askpass_helper_is_beside_the_first_program_that_has_one(
@@ -171,3 +172,30 @@ def test_a_call_file_that_cannot_be_written_refuses_the_start(tmp_path: Path) ->
     calls, _ = factory(calls=tmp_path / "state/calls")
     assert Path(calls._call_file("m")(b"{}")).read_bytes() == b"{}", "the folders are made again"
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("source", "has_groups"),
+    [
+        ("local", True),
+        ("toolpack.x", True),
+        ("builtin", False),
+        ("builtin.shell", False),
+        ("mcp.notes", False),
+        ("mcp.notes.add", False),
+    ],
+)
+def test_a_handle_without_a_process_of_its_own_has_no_groups(source: str, has_groups: bool) -> None:
+    class Counted(Calls):
+        def _groups(self, mark: str, limits: object) -> Any:
+            return (mark, limits)
+
+        def _for_execution(self, handle: object, ready: object, mark: object, groups: Any) -> Any:
+            return groups
+
+    calls, _ = factory()
+    counted = Counted(*(getattr(calls, name) for name in calls.__struct_fields__[:5]))
+    tool = Tool(name="t", source=source, file="/f")
+    ready = SimpleNamespace(tool=tool, resolved=SimpleNamespace(launch=LaunchSpec((), "/")))
+    groups = cast(Any, counted.for_execution(cast(Any, None), cast(Any, ready)))
+    assert (groups == (None, None)) is not has_groups

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -240,3 +241,28 @@ async def test_a_program_that_is_held_up_goes_on_when_half_of_the_backlog_is_cop
         execution.backlog_changed()
         await wait_all_tasks_blocked()
     assert went_on == [MAX_BACKLOG // 2]
+
+
+async def test_the_slowest_of_several_readers_holds_a_program_up_until_it_leaves(
+    nursery: trio.Nursery,
+) -> None:
+    execution = use_of_a_tool()
+    sizes = {"slow": MAX_BACKLOG + 2, "slower": MAX_BACKLOG + 3, "quick": 0}
+    readers = {name: partial(sizes.__getitem__, name) for name in sizes}
+    for reader in readers.values():
+        execution.add_backlog(reader)
+    went_on = trio.Event()
+
+    async def hold() -> None:
+        held = execution.keep_up()
+        assert held is not None
+        await held
+        went_on.set()
+
+    nursery.start_soon(hold)
+    await wait_all_tasks_blocked()
+    for name in ("quick", "slower", "slow"):
+        assert not went_on.is_set()
+        execution.remove_backlog(readers[name])
+        await wait_all_tasks_blocked()
+    assert went_on.is_set()

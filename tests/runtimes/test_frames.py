@@ -9,6 +9,7 @@ import trio
 
 from haftd.runtimes.base import Input
 from haftd.runtimes.terminal import runtime as terminal
+from haftd.runtimes.terminal.frames import _MAX_FRAME, Frames
 from haftd.runtimes.terminal.library import load
 from haftd.runtimes.terminal.screen import Screen
 from haftd.testing import Performance
@@ -133,3 +134,16 @@ async def test_an_incomplete_frame_is_reported_and_shown_after_its_timeout(
         assert first_row(performance) == "newREADY"
         await performance.port.wants("reads")
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("base", [0, 1, _MAX_FRAME, 1 << 40])
+@pytest.mark.parametrize("before", [b"", b"old"])
+def test_a_frame_may_be_long_wherever_in_the_output_it_begins(base: int, before: bytes) -> None:
+    frames, start = Frames(), base + len(before)
+    frames.see(before + BEGIN, base)
+    assert frames.start == start
+    rest = _MAX_FRAME - len(BEGIN)
+    frames.see(b"x" * rest, start + len(BEGIN))
+    assert frames.start == start
+    frames.see(b"x", start + len(BEGIN) + rest)
+    assert frames.start is None

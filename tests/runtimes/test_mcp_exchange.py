@@ -149,6 +149,9 @@ async def test_the_result_of_a_legacy_task_is_that_of_the_call(autojump_clock: M
         ("tasks/result", "n"),
     ]
     assert connection.made[0][2]["task"] == {} and context.output == b"hm\n"
+    connection = Connection((0, begun), (9, DONE), is_modern=False)
+    connection.progress = [(9, Progress(1, 1))]
+    assert shown(await call(connection, task="required")) == DONE["content"]
     connection = Connection((0, begun), (11, DONE), is_modern=False)
     assert "within 10 s" in await failure(connection, task="required")
     assert connection.sent == [("tasks/cancel", {"taskId": "n"})]

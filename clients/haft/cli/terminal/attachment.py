@@ -128,9 +128,12 @@ class Attachment:
                 pass  # The handle has ended or asks, or the daemon is gone.
         return self._typed.waiting
 
+    def _area(self) -> Size:
+        return self._own.size() or _USUAL
+
     def _scrolled_up(self) -> bytes:
         """Move the person's screen into the terminal's scrollback."""
-        rows, _ = self._own.size() or _USUAL
+        rows, _ = self._area()
         return b"\x1b[%d;1H%b" % (rows, b"\n" * rows)
 
     def _drain(self, state: Stopped) -> HandleState:
@@ -233,7 +236,7 @@ class Attachment:
         if self._question is not None:
             self._show_question(self._question)
         elif self._notice is not None:
-            rows, cols = self._own.size() or _USUAL
+            rows, cols = self._area()
             self._own.write(notice(self._notice[0], rows, cols))
 
     def _notify(self, text: str, *, bell: bool = True) -> None:
@@ -285,7 +288,7 @@ class Attachment:
             takes(msgspec.to_builtins(question.answer_type)),
         ]
         text = " ".join(part.strip() for part in parts if part)
-        rows, cols = self._own.size() or _USUAL
+        rows, cols = self._area()
         self._own.write(notice(f"{text} {typed}", rows, cols, asks=True))
 
     def _answer_with(self, text: str, question: Question) -> None:
