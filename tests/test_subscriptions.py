@@ -388,6 +388,6 @@ async def test_a_subscription_to_events_of_the_session_listens_to_no_handle(
 ) -> None:
     for events in itertools.combinations(sorted(_SESSION_EVENTS), count):
         peer, one, told = Peer(), handle(), Subscriptions(nursery)
-        told.open(peer.link, "s", [one], events, only=False)
+        told.open(peer.link, "s", [one], cast(Any, events), only=False)
         assert one._listeners == ()
         told.remove_connection(peer.caller)

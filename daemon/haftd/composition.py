@@ -229,9 +229,8 @@ def assemble(
         if isinstance(tools, str):
             catalogue.serve(replace(previous, fault=tools))
             return
-        is_other = previous.tools is not None and previous.tools != tools
         catalogue.serve(replace(previous, tools=tools, fault=""))
-        if is_other:
+        if previous.had_other(tools):
             text = f"The MCP server `{name}` has other tools than before; list the tools again."
             notify("mcp.tools_changed", "info", text, sessions.names())
 

@@ -342,6 +342,7 @@ def test_a_non_file_at_the_path_is_moved_aside(what: str, tmp_path: Path) -> Non
         os.chown(path, 65534, 65534)
     journal = Journal.open(path)
     assert journal.records == [] and journal.problems
+    assert len(aside(path)) == 1 and not os.path.lexists(path)
     journal.start(record(1))
     journal.close()
     assert read_records(path) == [record(1)]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from haftd.host.process import rlimit_tag
+from haftd.host.process import privacy, rlimit_tag
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery import ownership
 from haftd.host.recovery.ownership import Ownership
@@ -44,7 +44,14 @@ class Clock:
 
 
 @pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch) -> dict[int, Process]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("haftd.host.recovery.ownership.time", clock)
+    return clock
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> dict[int, Process]:
     processes: dict[int, Process] = {}
 
     def environ_of(pid: int) -> bytes | None:
@@ -60,8 +67,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> dict[int, Process]:
     monkeypatch.setattr(ownership, "is_running", lambda stat: stat.state not in "ZX")
     monkeypatch.setattr(ownership, "holds_daemon_lock", lambda pid: processes[pid].has_lock)
     monkeypatch.setattr(rlimit_tag, "read_tag", lambda pid: processes[pid].tag)
-    monkeypatch.setattr(ownership.privacy, "named_instance", lambda pid: processes[pid].name)
-    monkeypatch.setattr(ownership, "time", Clock())
+    monkeypatch.setattr(privacy, "named_instance", lambda pid: processes[pid].name)
     return processes
 
 
@@ -157,11 +163,9 @@ def test_a_daemon_that_runs_on_and_its_processes_are_exempt(
 
 @pytest.mark.parametrize(("until_s", "is_daemon"), [(0.1, False), (0.19, False), (0.25, True)])
 def test_a_child_between_fork_and_exec_is_waited_for(
-    table: dict[int, Process], until_s: float, is_daemon: bool
+    table: dict[int, Process], clock: Clock, until_s: float, is_daemon: bool
 ) -> None:
     """It has the daemon's environment and descriptors, so the lock as well."""
-    clock = ownership.time
-    assert isinstance(clock, Clock)
     clock.on_sleep = lambda now: table.clear() if now > until_s else None
     table[2] = LOCKED
     owned = scope()

@@ -179,3 +179,11 @@ def test_the_first_twelve_tools_of_a_server_are_named() -> None:
     served = tuple(replace(ADD, name=f"t{number}") for number in range(13))
     tools, _ = placed(SUM, ServerState("math", (), served))
     assert tools["sum"].absent.endswith(f"tools are {', '.join(repr(f't{n}') for n in range(12))}")
+
+
+@pytest.mark.parametrize("fault", ["", "it does not start"])
+def test_a_list_differs_from_an_earlier_one_only(fault: str) -> None:
+    assert not ServerState("math", fault=fault).had_other((ADD,))
+    for before, other in (((ADD,), ()), ((), (ADD,)), ((ADD,), (replace(ADD, name="x"),))):
+        state = ServerState("math", "all", before, fault)
+        assert state.had_other(other) and not state.had_other(before)

@@ -52,6 +52,9 @@ class ServerState(msgspec.Struct, frozen=True):
             if self.offers == "all" or tool.name in self.offers:
                 yield tool
 
+    def had_other(self, tools: tuple[ServedTool, ...]) -> bool:
+        return self.tools is not None and self.tools != tools
+
 
 def server_of(tool: Tool) -> tuple[str, str] | None:
     """Return server and tool of a source `mcp.<server>[.<tool>]`."""

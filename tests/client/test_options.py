@@ -1,0 +1,187 @@
+"""Options of every command: how their words are read, and how mistakes are named."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import pytest
+
+from haft.cli.options import (
+    MAX_MS,
+    Parser,
+    UsageError,
+    _folded,
+    _folded_command,
+    is_remote,
+    named,
+    require_local,
+    seconds,
+    suggestion,
+    whole,
+    words_behind,
+)
+
+
+@pytest.mark.parametrize(
+    ("host", "variable", "message"),
+    [
+        (None, None, ""),
+        ("ssh://me@box", None, "me@box: run `ssh me@box haft x` for that one, or leave --host out"),
+        (
+            None,
+            "ssh://box:22",
+            "box:22: run `ssh -p 22 box haft x` for that one, or unset HAFT_HOST",
+        ),
+        ("ws://box:1/", "ssh://other", "leave --host out"),
+        (None, "wss://box/", "unset HAFT_HOST"),
+    ],
+)
+def test_a_command_of_this_machine_names_the_way_back_from_another(
+    monkeypatch: pytest.MonkeyPatch, host: str | None, variable: str | None, message: str
+) -> None:
+    monkeypatch.setenv("HAFT_SOCKET", "/run/s")
+    if variable is not None:
+        monkeypatch.setenv("HAFT_HOST", variable)
+    options = argparse.Namespace(address=host, socket=None, name="haft x")
+    assert is_remote(options) is bool(message)
+    if not message:
+        require_local(options, subject="the service")
+        return
+    with pytest.raises(UsageError) as refused:
+        require_local(options, subject="the service")
+    text = str(refused.value)
+    assert text.startswith("the service of this machine, and the chosen host is ")
+    assert text.endswith(message) and ("run `ssh" in text) == ("run `ssh" in message)
+
+
+def parsed(words: list[str]) -> dict[str, Any]:
+    parser = Parser("haft x")
+    parser.add_argument("id", metavar="ID", help="the handle")
+    parser.add_argument("rest", nargs="*", metavar="REST")
+    parser.add_argument("-n", "--number", type=whole(1, 9))
+    parser.add_argument("--name", type=named)
+    parser.add_argument("--pause", type=seconds)
+    parser.add_argument("--keys", nargs="+")
+    parser.add_argument("--when", choices=["always", "never"])
+    options = argparse.Namespace()
+    parser.read(words, options)
+    return vars(options)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "ID is missing: the handle"),
+        (["a", "--name"], "--name wants a value"),
+        (["a", "--name", "-x"], "--name has no value; one that begins with a dash: --name=-x"),
+        (["--name", "-x", "a"], "--name has no value; one that begins with a dash: --name=-x"),
+        (
+            ["a", "b", "--keys", "-x", "c"],
+            "--keys has no value; one that begins with a dash: --keys=-x",
+        ),
+        (["a", "--name", "--keys", "c"], "--name wants a value"),
+        (["a", "--name", "--keys=c"], "--name wants a value"),
+        (["a", "--name", "--", "b"], "--name wants a value"),
+        (["a", "-n", "0"], "it takes a whole number from 1 to 9, not '0'"),
+        (["a", "-n", "10"], "it takes a whole number from 1 to 9, not '10'"),
+        (["a", "-n", "1.0"], "it takes a whole number from 1 to 9, not '1.0'"),
+        (["a", "--name="], "it is empty; name something, or leave it out"),
+        (["a", "--pause", "x"], "it takes seconds, as in 90 or 0.5, not 'x'"),
+        (["a", "--when", "nevr"], "there is no 'nevr'; did you mean 'never'?"),
+        (["a", "--when", "x"], "there is no 'x'; it is one of always, never"),
+        (["a", "--nmae"], "unrecognized arguments: --nmae; did you mean '--name'?"),
+        (["a", "--zzzz=1"], "unrecognized arguments: --zzzz=1"),
+    ],
+)
+def test_a_mistake_is_named_with_its_option_and_the_help(words: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parsed(words)
+    text = str(refused.value)
+    assert message in text
+    assert text.endswith(f"{' See' if '?' in message else '; see'} `haft x --help`")
+    if "wants a value" in message:
+        assert "begins with a dash" not in text
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        (["a", "-n", "1"], {"id": "a", "rest": [], "number": 1}),
+        (["-n", "+9", "a", "b"], {"id": "a", "rest": ["b"], "number": 9}),
+        (["a", "-n", "3", "b", "c"], {"id": "a", "rest": ["b", "c"], "number": 3}),
+        (["a", "--name=-x"], {"id": "a", "rest": [], "name": "-x"}),
+        (["a", "--name=--"], {"id": "a", "rest": [], "name": "--"}),
+        (["a", "--keys=--"], {"id": "a", "rest": [], "keys": ["--"]}),
+        (["a", "-", "--", "-b"], {"id": "a", "rest": ["-", "-b"]}),
+        (["a", "--pause", ".5"], {"id": "a", "rest": [], "pause": 0.5}),
+    ],
+)
+def test_words_are_read_wherever_the_options_stand(
+    words: list[str], values: dict[str, Any]
+) -> None:
+    assert {"rest": []} | parsed(words) == values
+
+
+@pytest.mark.parametrize(("text", "value"), [("90", 90.0), ("0.5", 0.5), (".5", 0.5), ("2.", 2.0)])
+def test_seconds_are_a_decimal_number(text: str, value: float) -> None:
+    assert seconds(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1e3", "nan", ".", "1" * 11, "1,5"])
+def test_other_numbers_are_no_seconds(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        seconds(text)
+
+
+def test_a_whole_number_is_within_its_bounds() -> None:
+    assert (whole()("0"), whole()(str(MAX_MS))) == (0, MAX_MS)
+    assert whole(-3, -1)("-3") == -3
+    for text in ("-1", str(MAX_MS + 1), "1" * 19, "", " 1", "1_0", "٣"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            whole()(text)
+
+
+@pytest.mark.parametrize(
+    ("words", "split"),
+    [
+        ([], ([], None)),
+        (["a"], (["a"], None)),
+        (["--"], ([], [])),
+        (["a", "--", "b", "--", "c"], (["a"], ["b", "--", "c"])),
+    ],
+)
+def test_the_words_behind_the_first_dashes_are_another_commands(
+    words: list[str], split: tuple[list[str], list[str] | None]
+) -> None:
+    assert words_behind(words) == split
+
+
+def test_a_suggestion_is_one_close_word() -> None:
+    assert suggestion("sesion", ["--session", "session"]) == "; did you mean 'session'?"
+    assert suggestion("x", ["session"]) == suggestion("x", []) == ""
+
+
+@pytest.mark.parametrize("width", [20, 33])
+def test_a_long_command_is_continued_between_its_words(width: int) -> None:
+    line = "  haft spawn run --id 'a b  c' -- make -j4 all"
+    lines = _folded_command(line, width)
+    assert all(part.endswith(" \\") for part in lines[:-1]) and not lines[-1].endswith("\\")
+    joined = " ".join(part.removesuffix(" \\").strip() for part in lines)
+    assert joined == line.strip() and lines[0].startswith("  haft")
+    assert all(part.startswith("    ") for part in lines[1:])
+    assert all(len(part) <= width or len(part.split("'")) > 1 for part in lines)
+    assert _folded_command(line, len(line)) == [line]
+    assert len(_folded_command(line, len(line) - 1)) == 2
+
+
+@pytest.mark.parametrize("width", [16, 24, 40])
+def test_a_long_line_of_help_is_broken_behind_a_blank_a_comma_or_a_bar(width: int) -> None:
+    line = "  one,two|three four, five six,seven|eight nine"
+    lines = _folded(line, width)
+    assert len(lines) > 1 and all(len(part) <= width for part in lines)
+    assert lines[0].startswith("  one") and all(part.startswith("      ") for part in lines[1:])
+    pieces = [part.strip() for part in lines]
+    assert "".join(pieces).replace(" ", "") == line.replace(" ", "")
+    for left_alone in (line[:width], f"{line} \\", f"{line} 'quoted'"):
+        assert _folded(left_alone, width) == [left_alone]
