@@ -22,7 +22,7 @@ from haft import (
     RemoteError,
     ReplyTimeout,
 )
-from haft.blocking import BlockingConnection
+from haft.blocking_connection import BlockingConnection
 from haft.json_exchange import JsonExchange
 from haft.mcp.stdio import DaemonLink
 from haft_protocol.states import Running, Stopped
