@@ -30,11 +30,11 @@ from haftd.config.settings import Settings, load_settings
 from haftd.core.registry import Registry
 from haftd.daemon import Daemon
 from haftd.host.files.lockfile import DaemonLock, LockHeld
-from haftd.host.late_event import LateEvent
 from haftd.host.priority import prefer_daemon
 from haftd.host.process.ancestry import become_subreaper
 from haftd.host.process.own_tag import home_of
 from haftd.host.process.privacy import become_private
+from haftd.host.readiness import LateEvent
 from haftd.host.recovery.guardian import Guardian
 from haftd.host.recovery.journal import Journal
 from haftd.host.recovery.recovery import Recovery

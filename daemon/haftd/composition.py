@@ -132,7 +132,7 @@ def assemble(
     state, home = Path(parts.paths.state), home_of(Path(parts.paths.runtime.folder))
     ids = IdLog(state / f"ids-{home}", registry.used)
     for used in ids.load():
-        registry.restore_used(*used)
+        registry.remember_used(*used)
     _remember_lost(registry, parts.report)
     registry.on_used = ids.note
     budget = Budget(parts.settings.spool.total)

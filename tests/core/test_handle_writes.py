@@ -66,12 +66,12 @@ def test_no_other_module_assigns_an_attribute_of_a_handle() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "handle._lifecycle = 1",
+        "handle.lifecycle = 1",
         "self._handle.settings = s",
         "use.handle.stopped, other = True, False",
         "handle._listeners += ()",
         "del one.id",
-        "setattr(handle, '_lifecycle', 1)",
+        "setattr(handle, 'lifecycle', 1)",
         "object.__setattr__(handle, 'tool', 't')",
         "for handle.id in names: pass",
     ],

@@ -466,7 +466,7 @@ class Books(RuleBasedStateMachine):
         assert self.noted == self.generations
         restarted = Registry()
         for (session, id), generation in self.noted.items():
-            restarted.restore_used(session, id, generation)
+            restarted.remember_used(session, id, generation)
         for handle in self.live:
             session, id, generation = handle.session, handle.id, handle.generation
             lost = restarted.restore_lost(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from haftd.host.late_event import LateEvent
+from haftd.host.readiness import LateEvent
 from tests.patience import PATIENCE_S
 
 

@@ -93,11 +93,9 @@ class Handle:
         "_await_count",
         "_last_screen",
         "_left_behind",
-        "_lifecycle",
         "_listeners",
         "_on_state_change",
         "_on_stop",
-        "_position",
         "_program",
         "call",
         "created_at",
@@ -105,12 +103,14 @@ class Handle:
         "id",
         "last_activity",
         "last_output",
+        "lifecycle",
+        "position",
         "question_count",
         "root",
         "session",
         "settings",
         "spool",
-        "started_at_wall",
+        "started_at",
         "stderr_spans",
         "timeline",
         "tool",
@@ -145,7 +145,7 @@ class Handle:
         self.settings: Final = settings
         self._on_stop = on_stop
         self._on_state_change = on_state_change
-        self._lifecycle: Lifecycle = AwaitingApproval() if needs_approval else Starting()
+        self.lifecycle: Lifecycle = AwaitingApproval() if needs_approval else Starting()
         self._program = Program(command, terminal=terminal)
         self.spool = spool
         """Output; a review may replace it at the end."""
@@ -154,40 +154,37 @@ class Handle:
         self.stderr_spans: StderrSpans = NO_SPANS
         """Parts that are standard error, if that has its own pipe."""
         self.created_at: Final = now
-        self.started_at_wall: Final = wall
+        self.started_at: Final = wall
+        """Time of admission, in seconds since the epoch."""
         self.last_output: float | None = None
         self.last_activity = now
         self.question_count = 0
         self._last_screen = _NO_SCREEN
         self._left_behind: Callable[[], tuple[LeftBehind, ...]] | None = None
         """Returns processes left running; None without."""
-        self._position = START
+        self.position = START
         self._await_count = 0
         self._listeners: tuple[Listener, ...] = ()
 
     def __repr__(self) -> str:
-        stage = self._lifecycle.stage
+        stage = self.lifecycle.stage
         return f"<handle {self.session}/{self.id} #{self.generation} {self.tool} {stage}>"
-
-    @property
-    def lifecycle(self) -> Lifecycle:
-        return self._lifecycle
 
     @property
     def phase(
         self,
     ) -> AwaitingApproval | Starting | Running | Waiting | UnderReview | Abandoned | Outcome:
         """State, regardless of a requested stop."""
-        lifecycle = self._lifecycle
+        lifecycle = self.lifecycle
         return lifecycle.was if isinstance(lifecycle, Stopping) else lifecycle
 
     @property
     def state(self) -> State:
-        return self._lifecycle.state
+        return self.lifecycle.state
 
     @property
     def stopped(self) -> bool:
-        return self._lifecycle.state is State.STOPPED
+        return self.lifecycle.state is State.STOPPED
 
     @property
     def has_ended(self) -> bool:
@@ -201,7 +198,7 @@ class Handle:
     @property
     def stop_requested_by(self) -> EndedBy | None:
         """Cause of the first request to end; None after the end."""
-        lifecycle = self._lifecycle
+        lifecycle = self.lifecycle
         return lifecycle.by if isinstance(lifecycle, Stopping | Abandoned) else None
 
     @property
@@ -211,7 +208,7 @@ class Handle:
 
     @property
     def outcome(self) -> Outcome | None:
-        lifecycle = self._lifecycle
+        lifecycle = self.lifecycle
         return lifecycle if isinstance(lifecycle, (Draining, Stopped, Rejected)) else None
 
     @property
@@ -227,13 +224,13 @@ class Handle:
     @property
     def output_complete(self) -> bool:
         """False if the execution has ended and output may still come."""
-        return not isinstance(self._lifecycle, Draining)
+        return not isinstance(self.lifecycle, Draining)
 
     @property
     def review(self) -> Review | None:
         if not self.settings.is_reviewed:
             return None
-        lifecycle = self._lifecycle
+        lifecycle = self.lifecycle
         if isinstance(lifecycle, (Draining, Stopped, Rejected)):
             return lifecycle.review
         return "waits" if isinstance(self.phase, UnderReview) else "held"
@@ -247,7 +244,7 @@ class Handle:
     @property
     def rejection(self) -> RpcError | None:
         """Error for the spawn if the tool was not started."""
-        lifecycle = self._lifecycle
+        lifecycle = self.lifecycle
         return lifecycle.error if isinstance(lifecycle, Rejected) else None
 
     @property
@@ -280,25 +277,16 @@ class Handle:
         return self._last_screen[1]
 
     @property
-    def position(self) -> ReadPosition:
-        return self._position
-
-    @property
     def is_awaited(self) -> bool:
         """True if a waiting call will report the end."""
         return self._await_count > 0
-
-    @property
-    def started_at(self) -> float:
-        """Time of admission, in seconds since the epoch."""
-        return self.started_at_wall
 
     @property
     def last_output_at(self) -> float | None:
         """Seconds since the epoch."""
         if self.last_output is None:
             return None
-        return self.started_at_wall + self.last_output - self.created_at
+        return self.started_at + self.last_output - self.created_at
 
     @property
     def is_left_running(self) -> bool:
@@ -310,7 +298,7 @@ class Handle:
 
     def readable_end(self) -> int:
         """Return the offset where reads end now: incomplete characters and sequences wait."""
-        if self._lifecycle.is_final:
+        if self.lifecycle.is_final:
             return self.spool.end
         return shown_end(self.spool, self._program.rendering)
 
@@ -334,7 +322,7 @@ class Handle:
         self.touch(now)
 
     def append_output(self, data: bytes, now: float, *, is_stderr: bool = False) -> None:
-        if self._lifecycle.is_final:
+        if self.lifecycle.is_final:
             return
         if is_stderr or self.stderr_spans is not NO_SPANS:
             self._mark_stream(is_stderr=is_stderr)
@@ -368,26 +356,26 @@ class Handle:
 
     def request_stop(self, by: EndedBy) -> None:
         """Record a request to end; later requests do not change the requester."""
-        if step(self._lifecycle.stage, Event.STOP_REQUESTED) is not None:
+        if step(self.lifecycle.stage, Event.STOP_REQUESTED) is not None:
             phase = self.phase
             assert not isinstance(phase, Abandoned | Outcome), "a stop is ignored there"
-            self._lifecycle = Stopping(phase, by)
+            self.lifecycle = Stopping(phase, by)
 
     def abandon(self, by: EndedBy) -> None:
         """Record that no call waits for the approval; ignored in later stages."""
-        if step(self._lifecycle.stage, Event.ABANDONED) is not None:
-            self._lifecycle = Abandoned(self.stop_requested_by or by)
+        if step(self.lifecycle.stage, Event.ABANDONED) is not None:
+            self.lifecycle = Abandoned(self.stop_requested_by or by)
 
     def reject(self, error: RpcError, now: float) -> None:
-        step(self._lifecycle.stage, Event.REJECTED)
+        step(self.lifecycle.stage, Event.REJECTED)
         self._on_state_change = None
         self._end(Rejected(error, now, self.review))
 
     def withhold(self, termination: Termination, now: float) -> None:
         """Withhold the end for review; withdraws an open question."""
-        step(self._lifecycle.stage, Event.WITHHELD)
+        step(self.lifecycle.stage, Event.WITHHELD)
         phase = self.phase
-        self._lifecycle = UnderReview(
+        self.lifecycle = UnderReview(
             phase if isinstance(phase, Starting) else Running(), termination
         )
         self.touch(now)
@@ -401,7 +389,7 @@ class Handle:
         review: Review | None = None,
     ) -> None:
         """Stop. Unless `complete`, output may still come, and `complete_output` must follow."""
-        step(self._lifecycle.stage, Event.ENDED if complete else Event.EXITED)
+        step(self.lifecycle.stage, Event.ENDED if complete else Event.EXITED)
         outcome = Stopped if complete else Draining
         self._end(outcome(termination, now, self.review if review is None else review))
 
@@ -419,26 +407,26 @@ class Handle:
         `spool` replaces the withheld output; `refusal` is the error for calls that await the
         result.
         """
-        step(self._lifecycle.stage, Event.REVIEWED)
+        step(self.lifecycle.stage, Event.REVIEWED)
         if spool is not None:
             self.spool.close()
             self.spool = spool
         self._end(Stopped(termination, now, review, refusal))
 
     def complete_output(self, now: float) -> None:
-        if step(self._lifecycle.stage, Event.OUTPUT_COMPLETED) is None:
+        if step(self.lifecycle.stage, Event.OUTPUT_COMPLETED) is None:
             return
-        outcome = self._lifecycle
+        outcome = self.lifecycle
         assert isinstance(outcome, Draining), "only that is completed"
-        self._lifecycle = Stopped(outcome.termination, outcome.at, outcome.review, outcome.refusal)
+        self.lifecycle = Stopped(outcome.termination, outcome.at, outcome.review, outcome.refusal)
         self.spool.finish()
         self.touch(now)
 
     def end_survivors(self) -> None:
-        step(self._lifecycle.stage, Event.SURVIVORS_ENDED)
-        outcome = self._lifecycle
+        step(self.lifecycle.stage, Event.SURVIVORS_ENDED)
+        outcome = self.lifecycle
         assert isinstance(outcome, Draining | Stopped), "no other has survivors"
-        self._lifecycle = replace(outcome, termination=replace(outcome.termination, unconfirmed=()))
+        self.lifecycle = replace(outcome, termination=replace(outcome.termination, unconfirmed=()))
         self._left_behind = None
         self.wake()
 
@@ -454,14 +442,14 @@ class Handle:
 
     def _advance(self, event: Event, phase: Starting | Running | Waiting) -> bool:
         """Apply an event of a live execution; return False if ignored."""
-        if step(self._lifecycle.stage, event) is None:
+        if step(self.lifecycle.stage, event) is None:
             return False
         by = self.stop_requested_by
-        self._lifecycle = phase if by is None else Stopping(phase, by)
+        self.lifecycle = phase if by is None else Stopping(phase, by)
         return True
 
     def _end(self, outcome: Outcome) -> None:
-        self._lifecycle = outcome
+        self.lifecycle = outcome
         self.last_activity = outcome.at
         if outcome.is_final:
             self.spool.finish()
@@ -477,23 +465,23 @@ class Handle:
         self.wake()
 
     def read(self, read: Read, now: float) -> None:
-        state, before = self._lifecycle.state, self._position
+        state, before = self.lifecycle.state, self.position
         if state is State.STOPPED:
             after = before.read_end(read, now)
         else:
             question = self.question_count if state is State.WAITING else before.question
             after = before.read_output(read, question)
-        self._position = after
+        self.position = after
 
     def undo_read(self, before: ReadPosition, after: ReadPosition) -> None:
         """Restore the position for a reader without a reply, unless another has read on."""
-        if self._position.offset == after.offset:
-            self._position = replace(
-                self._position, offset=before.offset, is_end_shown=before.is_end_shown
+        if self.position.offset == after.offset:
+            self.position = replace(
+                self.position, offset=before.offset, is_end_shown=before.is_end_shown
             )
 
     def notify_output(self) -> None:
-        self._position = replace(self._position, notified=self.readable_end())
+        self.position = replace(self.position, notified=self.readable_end())
 
     def save(self) -> SavedFile | None:
         """Save the whole output or result for a truncated reply; None while output may come."""

@@ -179,7 +179,7 @@ class Registry:
             self._files.pop(previous, None)
             self._stopped -= 1
             self._replaced[handle] = previous
-        self._remember(session, id, handle.generation)
+        self.remember_used(session, id, handle.generation)
         self.on_used(session, id, handle.generation)
         handles.by_id[id] = handle
         handles.live_count += 1
@@ -269,13 +269,10 @@ class Registry:
         older = handles.by_id.get(id)
         if older is not None:
             self._evict(handles, older)
-        self._remember(session, id, generation)
+        self.remember_used(session, id, generation)
         handles.add_stopped(handle)
         self._stopped += 1
         return handle
-
-    def restore_used(self, session: str, id: str, generation: int) -> None:
-        self._remember(session, id, generation)
 
     def used(self) -> Iterator[tuple[str, str, int]]:
         """Iterate over ids and last generations, longest unused first."""
@@ -439,7 +436,8 @@ class Registry:
         if not self._by_session[session].by_id:
             del self._by_session[session]
 
-    def _remember(self, session: str, id: str, generation: int) -> None:
+    def remember_used(self, session: str, id: str, generation: int) -> None:
+        """Record an id's last generation, as the latest used."""
         key = (session, id)
         self._used.pop(key, None)
         self._used[key] = generation

@@ -23,7 +23,7 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.terminal_sizes import TerminalSizes
 from haftd.core.termination import Termination
-from haftd.host.late_event import LateEvent
+from haftd.host.readiness import LateEvent
 from haftd.inquiries.kind import Withdrawn
 from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.inquiries.tool_question import InquiryCancelled, InquiryQueue, NoAnswer

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from haftd.host.late_event import LateEvent
+from haftd.host.readiness import LateEvent
 from haftd.host.tty.hangup import TerminalChanges, is_hung_up
 
 CHUNK = 65_536

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import stat
 import struct
 from typing import Final
 
@@ -73,10 +72,6 @@ def is_of_kernel(fd: int) -> bool:
         raise OSError(code, os.strerror(code))
     (magic,) = struct.unpack_from("=q", buffer)
     return magic & 0xFFFFFFFF in _OF_KERNEL
-
-
-def is_regular(fd: int) -> bool:
-    return stat.S_ISREG(os.fstat(fd).st_mode)
 
 
 def rename(

@@ -22,7 +22,6 @@ import trio
 from haftd.host import priority, pump
 from haftd.host.cgroup import Cgroup
 from haftd.host.descriptors import has_room, shortage
-from haftd.host.late_event import LateEvent
 from haftd.host.launch import landlock, syscall_filter
 from haftd.host.launch.connect_supervisor import take_listener
 from haftd.host.launch.gate import (
@@ -48,6 +47,7 @@ from haftd.host.limit_group import LimitGroup
 from haftd.host.process import rlimit_tag, usage
 from haftd.host.process.identity import Identity, identify_child
 from haftd.host.process.own_tag import VARIABLE
+from haftd.host.readiness import LateEvent
 from haftd.host.tty import pseudo_terminal
 from haftd.launch_spec import LaunchSpec, Sandbox
 

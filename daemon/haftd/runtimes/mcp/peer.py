@@ -164,15 +164,10 @@ class Peer:
         """Stop waiting; cancel the request if unanswered."""
         del self._pending[pending.id]
         if not pending.settled.is_set() and self.lost is None:
-            self._give_up(pending)
-
-    def _give_up(self, pending: Pending) -> None:
-        try:
-            # The specification forbids to cancel `initialize`.
-            if not self._transport.cancel(pending) and pending.method != "initialize":
-                self.notify(CANCELLED, {"requestId": pending.id, "reason": "no longer wanted"})
-        except Disconnected:
-            pass
+            with contextlib.suppress(Disconnected):
+                # The specification forbids to cancel `initialize`.
+                if not self._transport.cancel(pending) and pending.method != "initialize":
+                    self.notify(CANCELLED, {"requestId": pending.id, "reason": "no longer wanted"})
 
     def send(self, method: str, params: dict[str, Any]) -> None:
         """Send a request; ignore the reply."""
@@ -197,10 +192,8 @@ class Peer:
         self._reply({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 
     def _reply(self, message: dict[str, Any]) -> None:
-        try:
+        with contextlib.suppress(Disconnected):
             self._transport.send(msgspec.json.encode(message))
-        except Disconnected:
-            pass
 
     def lose(self, reason: Disconnected) -> None:
         """End every open request; the first reason counts."""

@@ -147,12 +147,6 @@ class Task(msgspec.Struct, frozen=True, rename="camel"):
     error: ErrorObject | None = None
 
 
-class WrappedTask(msgspec.Struct, frozen=True):
-    """Created task of 2025-11-25; notifications have the bare task."""
-
-    task: LegacyTask
-
-
 class CallResult(msgspec.Struct, frozen=True, rename="camel"):
     """Result of `tools/call`: complete, a question, or a task."""
 
@@ -184,9 +178,3 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
     progress: float = 0
     total: float | None = None
     message: str | None = None
-
-
-class ListChanges(msgspec.Struct, frozen=True, rename="camel"):
-    """Notifications that a modern client asks for."""
-
-    tools_list_changed: bool = True

@@ -20,11 +20,11 @@ from msgspec.structs import replace
 from haft_protocol.states import EndedBy, LeftBehind
 from haftd.core.termination import EXIT, LIMIT, LOST, Termination
 from haftd.host import pump, readiness
-from haftd.host.late_event import LateEvent
 from haftd.host.launch import connect_supervisor
 from haftd.host.launch.program import LaunchFailed
 from haftd.host.launch.spawn import Exit, LaunchedProcess, launch
 from haftd.host.limit_group import LimitGroup
+from haftd.host.readiness import LateEvent
 from haftd.host.tree.process_tree import ProcessTree
 from haftd.runtimes.base import Call, RuntimeContext, StartFailed, is_cancellation
 

@@ -17,15 +17,11 @@ class ChildControl:
 
     def __init__(self, call: Call, child: Child) -> None:
         self.child = child
-        self._command = shown_command(call.launch.argv)
+        self.command = shown_command(call.launch.argv)
 
     @property
     def pid(self) -> int | None:
         return self.child.pid
-
-    @property
-    def command(self) -> str:
-        return self._command
 
     @property
     def rendering(self) -> Rendering:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from haftd.host import pump
 from haftd.host.input_state import read_state
-from haftd.host.late_event import LateEvent
+from haftd.host.readiness import LateEvent
 from haftd.runtimes import keys
 from haftd.runtimes.base import Call, Input, InputRefused, RuntimeContext, Wanted, WithoutScreen
 
