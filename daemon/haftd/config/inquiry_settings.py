@@ -17,7 +17,7 @@ from haft_protocol.methods import Problem
 from haft_protocol.questions import Answer
 from haftd.tools.definitions.parameters import InvalidField
 
-from .values import Reader, is_loopback, number, texts, unknown
+from .values import Reader, is_loopback, number, text, texts, unknown
 
 ProviderName = Literal["openai", "anthropic", "google", "ollama"]
 
@@ -117,12 +117,6 @@ def _provider(value: object) -> str:
     return str(value)
 
 
-def _model(value: object) -> str:
-    if isinstance(value, str) and re.fullmatch(r"[^\s\x00-\x1f\x7f]{1,200}", value):
-        return value
-    raise InvalidField((), "it must be the name of a model")
-
-
 def _url(value: object) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"[\x21-\x7e]{1,1000}", value):
         raise InvalidField((), "it must be a URL")
@@ -141,37 +135,21 @@ def _url(value: object) -> str:
     return value.rstrip("/")
 
 
-def _key_env(value: object) -> str:
-    if isinstance(value, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,200}", value):
-        return value
-    raise InvalidField((), "it must be the name of an environment variable, not the key itself")
-
-
-def _key_file(value: object) -> str:
-    if isinstance(value, str) and value.startswith("/") and "\0" not in value:
-        return value
-    raise InvalidField((), "it must be the absolute path of a file, not the key itself")
-
-
-def _system(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    raise InvalidField((), "it must be a text")
-
-
 _MODEL_KEYS: dict[str, Reader] = {
-    "model": _model,
+    "model": text(r"[^\s\x00-\x1f\x7f]{1,200}", "the name of a model"),
     "timeout_s": number(0.01, 3_600, whole=False),
     "attempts": number(1, 20),
     "max_tokens": number(1, 10_000_000),
-    "system": _system,
+    "system": text(r"(?s).*", "a text"),
 }
 """Keys permitted in a tool's definition."""
 LLM: dict[str, Reader] = {
     "provider": _provider,
     "url": _url,
-    "key_env": _key_env,
-    "key_file": _key_file,
+    "key_env": text(
+        r"[A-Za-z_][A-Za-z0-9_]{0,200}", "the name of an environment variable, not the key itself"
+    ),
+    "key_file": text(r"/[^\0]*", "the absolute path of a file, not the key itself"),
     "gather_ms": number(0, 60_000),
     **_MODEL_KEYS,
 }

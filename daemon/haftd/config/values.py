@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -50,6 +51,17 @@ def size(low: int, high: int) -> Callable[[object], int]:
         raise InvalidField((), f"it is {shown(value)}; it must be from {low} to {high} bytes")
 
     return _with_description(read_bytes, f"bytes from {low:,} to {high:,}")
+
+
+def text(pattern: str, noun: str) -> Callable[[object], str]:
+    """Return a reader of a string that this regular expression matches whole; `noun` names it."""
+
+    def read_text(value: object) -> str:
+        if isinstance(value, str) and re.fullmatch(pattern, value):
+            return value
+        raise InvalidField((), f"it must be {noun}")
+
+    return read_text
 
 
 def texts(*allowed: str) -> Callable[[object], tuple[str, ...]]:

@@ -5,6 +5,8 @@ Pure, except for the file of a truncated text.
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 from msgspec import UNSET, UnsetType
 
 from haft_protocol.states import (
@@ -31,6 +33,8 @@ from .terminal_filter import TerminalReader, boundary
 from .termination import failure_of
 from .text import Slice, bytes_from, cut, cut_text, encoded_slice
 
+_Live = TypeVar("_Live", Pending, Running, Waiting)
+
 
 def handle_state(
     handle: Handle,
@@ -39,7 +43,7 @@ def handle_state(
     view: str = "delta",
     cursor: int | None = None,
     max_bytes: int = 65_536,
-    waited: Waited | UnsetType | None = UNSET,
+    waited: Waited | UnsetType = UNSET,
     screen: Screen | UnsetType = UNSET,
     painted: str = "",
     terminal: TerminalReader | None = None,
@@ -57,8 +61,6 @@ def handle_state(
     `paint`. The view `none` has no text, and the read offset as cursor. A `terminal` reader's bytes
     are filtered. `reads` is the awaited input, where the state shows no `input_wanted`.
     """
-    if waited is None:
-        waited = UNSET
     state = handle.state
     if state is State.STOPPED:
         outcome = handle.outcome
@@ -75,8 +77,9 @@ def handle_state(
     elapsed = int((now - handle.created_at) * 1000)
     review = handle.review or UNSET
     needs = needs_of(handle, input_wanted.kind if isinstance(input_wanted, InputWanted) else reads)
-    if state is State.RUNNING:
-        return Running(
+
+    def live(kind: type[_Live], **more: Any) -> _Live:
+        return kind(
             id=handle.id,
             tool=handle.tool,
             session=handle.session,
@@ -88,46 +91,20 @@ def handle_state(
             screen=screen,
             review=review,
             needs=needs,
-            size=size,
             content=piece.text,
-            input_wanted=input_wanted,
-            suspended=suspended,
-            hint=SUSPENDED_HINT if suspended else UNSET,
+            **more,
         )
+
+    if state is State.RUNNING:
+        hint = SUSPENDED_HINT if suspended else UNSET
+        return live(Running, size=size, input_wanted=input_wanted, suspended=suspended, hint=hint)
     if state is State.WAITING:
         phase = handle.phase
         assert isinstance(phase, lifecycle.Waiting), "a waiting handle has its question"
-        return Waiting(
-            id=handle.id,
-            tool=handle.tool,
-            session=handle.session,
-            cursor=piece.cursor,
-            generation=handle.generation,
-            elapsed_ms=elapsed,
-            omitted=piece.omitted,
-            waited=waited,
-            screen=screen,
-            review=review,
-            needs=needs,
-            size=size,
-            content=piece.text,
-            question=phase.question,
-            inquiry_id=phase.inquiry_id or UNSET,
+        return live(
+            Waiting, size=size, question=phase.question, inquiry_id=phase.inquiry_id or UNSET
         )
-    return Pending(
-        id=handle.id,
-        tool=handle.tool,
-        session=handle.session,
-        cursor=piece.cursor,
-        generation=handle.generation,
-        elapsed_ms=elapsed,
-        omitted=piece.omitted,
-        waited=waited,
-        screen=screen,
-        review=review,
-        needs=needs,
-        content=piece.text,
-    )
+    return live(Pending)
 
 
 def needs_of(handle: Handle, reads: InputKind | None) -> Needs:

@@ -17,6 +17,7 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.termination import failure_of
 from haftd.core.views import last_lines
+from haftd.notice_settings import Level
 
 from .pattern_scanner import PatternMatches
 
@@ -237,34 +238,21 @@ def _has_end_notice(handle: Handle) -> bool:
 
 
 def notice_of(handle: Handle, at: float) -> Notice | None:
+    level: Level
     if handle.state is State.WAITING and handle.question is not None:
-        text = handle.question.text
-        return Notice(
-            kind="tool.waiting",
-            level="warning",
-            message=f"`{handle.id}` ({handle.tool}) waits for an answer: {text}",
-            at=at,
-            id=handle.id,
+        kind, level, news = (
+            "tool.waiting",
+            "warning",
+            f"waits for an answer: {handle.question.text}",
         )
-    termination = handle.termination
-    if termination is None:
+    elif (termination := handle.termination) is None:
         return None
-    error = failure_of(termination)
-    if error is None:
-        return Notice(
-            kind="tool.stopped",
-            level="info",
-            message=f"`{handle.id}` ({handle.tool}) has ended and succeeded.",
-            at=at,
-            id=handle.id,
-        )
-    return Notice(
-        kind="tool.failed",
-        level="error",
-        message=f"`{handle.id}` ({handle.tool}) has failed: {error.message}",
-        at=at,
-        id=handle.id,
-    )
+    elif (error := failure_of(termination)) is None:
+        kind, level, news = "tool.stopped", "info", "has ended and succeeded."
+    else:
+        kind, level, news = "tool.failed", "error", f"has failed: {error.message}"
+    message = f"`{handle.id}` ({handle.tool}) {news}"
+    return Notice(kind=kind, level=level, message=message, at=at, id=handle.id)
 
 
 class NoticeDelivery(msgspec.Struct, frozen=True):

@@ -97,6 +97,16 @@ PLAIN = Dialect(
 _BEARABLE_VALUES = 1_000
 _BEARABLE_PROPERTIES = 8_000
 
+_LENIENT = Dialect(
+    keeps=_ALL,
+    choice_alone=False,
+    types=False,
+    property_first="A-Za-z0-9_.-",
+    property_rest="A-Za-z0-9_.-",
+    enum_values=_BEARABLE_VALUES,
+    properties=_BEARABLE_PROPERTIES,
+)
+
 PROVIDERS: dict[str, Dialect] = {
     "openai": Dialect(
         keeps=_SHAPE
@@ -116,15 +126,7 @@ PROVIDERS: dict[str, Dialect] = {
         names_text=120_000,
         description=1_024,
     ),
-    "anthropic": Dialect(
-        keeps=_ALL,
-        choice_alone=False,
-        types=False,
-        property_first="A-Za-z0-9_.-",
-        property_rest="A-Za-z0-9_.-",
-        enum_values=_BEARABLE_VALUES,
-        properties=_BEARABLE_PROPERTIES,
-    ),
+    "anthropic": _LENIENT,
     "google": Dialect(
         keeps=_SHAPE | _COUNTS | {"minimum", "maximum", "pattern", "format", "nullable"},
         formats=frozenset(["date-time", "float", "double", "int32", "int64"]),
@@ -143,15 +145,6 @@ PROVIDERS: dict[str, Dialect] = {
         enum_values=_BEARABLE_VALUES,
         properties=_BEARABLE_PROPERTIES,
     ),
-    "mcp": Dialect(
-        keeps=_ALL,
-        root_choice=True,
-        choice_alone=False,
-        types=False,
-        property_first="A-Za-z0-9_.-",
-        property_rest="A-Za-z0-9_.-",
-        enum_values=_BEARABLE_VALUES,
-        properties=_BEARABLE_PROPERTIES,
-    ),
+    "mcp": msgspec.structs.replace(_LENIENT, root_choice=True),
 }
 """`generic` has none and keeps the original."""
