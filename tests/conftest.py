@@ -109,17 +109,17 @@ def short_tmp() -> Iterator[Path]:
 @pytest.fixture
 def make_daemon(short_tmp: Path) -> Iterator[Callable[..., RunningDaemon]]:
     """Make daemons in folders of their own; all are ended after the test."""
-    made: list[RunningDaemon] = []
+    daemons: list[RunningDaemon] = []
 
     def make(config: str = "", **options: object) -> RunningDaemon:
         env = options.get("env")
         assert env is None or isinstance(env, dict)
-        one = RunningDaemon(short_tmp / str(len(made)), config=config, env=env)
-        made.append(one)
-        return one
+        daemon = RunningDaemon(short_tmp / str(len(daemons)), config=config, env=env)
+        daemons.append(daemon)
+        return daemon
 
     yield make
-    for one in made:
+    for one in daemons:
         one.close()
 
 
@@ -133,9 +133,9 @@ def daemon(make_daemon: Callable[..., RunningDaemon]) -> RunningDaemon:
 def shared_daemon() -> Iterator[RunningDaemon]:
     """A daemon for a module; each test takes a session of its own name."""
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
-    one = RunningDaemon(folder).start()
-    yield one
-    one.close()
+    daemon = RunningDaemon(folder).start()
+    yield daemon
+    daemon.close()
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -153,7 +153,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if report := os.environ.get("FAILED_TESTS"):
         failures = [*reporter.stats.get("failed", []), *reporter.stats.get("error", [])]
         Path(report).write_text(
-            "".join(f"{name}\n" for name in sorted({one.nodeid for one in failures}))
+            "".join(f"{name}\n" for name in sorted({failure.nodeid for failure in failures}))
         )
     expected = [
         line for line in EXPECTED_SKIPS.read_text().splitlines() if line[:1] not in ("", "#")

@@ -71,11 +71,11 @@ def test_a_log_readable_by_others_is_made_private(path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("what", ["link", "folder", "pipe", "no folder"])
-def test_a_foreign_file_is_refused_named_and_harms_nothing(path: Path, what: str) -> None:
+@pytest.mark.parametrize("kind", ["link", "folder", "pipe", "no folder"])
+def test_a_foreign_file_is_refused_named_and_harms_nothing(path: Path, kind: str) -> None:
     other = path.with_name("other")
     other.write_text("mine")
-    match what:
+    match kind:
         case "link":
             path.symlink_to(other)
         case "folder":
@@ -89,7 +89,7 @@ def test_a_foreign_file_is_refused_named_and_harms_nothing(path: Path, what: str
     (problem,) = audit.problems
     assert problem.file == str(path) and "cannot be written" in problem.message
     assert "1 records are missing" in problem.message
-    if what == "link":
+    if kind == "link":
         assert "symbolic link" in problem.message
     assert other.read_text() == "mine"
 
@@ -137,17 +137,17 @@ def test_a_moved_log_is_begun_anew(path: Path) -> None:
 def test_on_a_full_disk_work_goes_on_and_the_gap_is_named(path: Path) -> None:
     audit = Audit(str(path))
     audit.record("before")
-    with capture_logs() as said, no_longer_than(path.stat().st_size + 10):
+    with capture_logs() as entries, no_longer_than(path.stat().st_size + 10):
         for _ in range(3):
             audit.record("missing")
         (problem,) = audit.problems
         assert "3 records are missing" in problem.message
-    assert len(said) == 1, "the log hears of it once"
+    assert len(entries) == 1, "the log hears of it once"
     audit.record("after")
     assert audit.problems == ()
     good = [line for line in path.read_text().splitlines() if line.endswith("}")]
     events = [json.loads(line) for line in good]
-    assert [one["event"] for one in events] == ["before", "lost", "after"]
+    assert [event["event"] for event in events] == ["before", "lost", "after"]
     assert events[1]["records"] == 3
 
 

@@ -76,7 +76,7 @@ async def test_a_request_gets_its_own_reply_in_any_order_also_in_a_batch(kind: K
         await talk.client.send(json.dumps(replies[2]).encode())
         await talk.client.send(json.dumps(replies[:2]).encode())
         await talk.until(3)
-        assert sorted(one["n"] for one in talk.outcomes) == [0, 1, 2]  # type: ignore[index]
+        assert sorted(outcome["n"] for outcome in talk.outcomes) == [0, 1, 2]  # type: ignore[index]
         assert ok(await ask(talk.client, "ping")) == {"pong": True} and not talk.refused
 
 
@@ -154,7 +154,7 @@ async def test_a_disconnected_peer_fails_all_its_requests(kind: Kind) -> None:
             await talk.said()
         await talk.client.aclose()
         await talk.until(3)
-        assert all(isinstance(one, Unreachable) for one in talk.outcomes)
+        assert all(isinstance(outcome, Unreachable) for outcome in talk.outcomes)
         with pytest.raises(Unreachable):
             await talk.link.ask("question", {})
         assert talk.link.notify("told", {}) is False

@@ -70,10 +70,10 @@ def test_every_method_has_a_heading() -> None:
 def conversation() -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """The requests and replies of the page's example."""
     lines = re.findall(r"^([→←]) (.+)$", PAGE.read_text(), re.MULTILINE)
-    said = [(arrow, json.loads(text.replace(",…}", "}"))) for arrow, text in lines]
-    assert [arrow for arrow, _ in said] == ["→", "←"] * (len(said) // 2)
-    assert said, "the page has no example any more"
-    return [(said[at][1], said[at + 1][1]) for at in range(0, len(said), 2)]
+    document = [(arrow, json.loads(text.replace(",…}", "}"))) for arrow, text in lines]
+    assert [arrow for arrow, _ in document] == ["→", "←"] * (len(document) // 2)
+    assert document, "the page has no example any more"
+    return [(document[at][1], document[at + 1][1]) for at in range(0, len(document), 2)]
 
 
 def test_the_conversation_on_the_page_matches_the_daemon(daemon: RunningDaemon) -> None:
@@ -155,10 +155,10 @@ def test_the_map_leads_to_every_file_of_the_house() -> None:
             continue
         tree = ast.parse(room.read_text())
         brought = {
-            one.name
+            name.name
             for node in ast.walk(tree)
             if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module is None
-            for one in node.names
+            for name in node.names
         }
         missing = contents(room.parent) - named(ast.get_docstring(tree) or "") - brought
         assert not missing, f"the head of {room.relative_to(ROOT)} does not name {sorted(missing)}"

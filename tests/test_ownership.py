@@ -43,9 +43,9 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("change", "said"), CHANGES)
+@pytest.mark.parametrize(("change", "message"), CHANGES)
 def test_P17_a_path_changeable_by_another_user_is_not_followed(
-    place: Path, change: Callable[[Path], None], said: str
+    place: Path, change: Callable[[Path], None], message: str
 ) -> None:
     top = place.parents[3]
     state = top / "home" / "state" / "haft"
@@ -53,11 +53,11 @@ def test_P17_a_path_changeable_by_another_user_is_not_followed(
     prepare_state(state, ("spool",))
     prepare(top / "home" / "runtime" / "haft")
     change(top)
-    with pytest.raises(UnreadableFile, match=said):
+    with pytest.raises(UnreadableFile, match=message):
         read(place)
-    with pytest.raises(FolderRefused, match=said):
+    with pytest.raises(FolderRefused, match=message):
         prepare_state(state, ("spool",))
-    with pytest.raises(FolderRefused, match=said):
+    with pytest.raises(FolderRefused, match=message):
         prepare(top / "home" / "runtime" / "haft")
 
 

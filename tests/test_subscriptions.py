@@ -61,9 +61,9 @@ class Peer:
 
 
 def handle(id: str = "a") -> Handle:
-    one = Handle(id=id, tool="t", session="s", generation=1, spool=make(), now=0.0)
-    one.start(0.0)
-    return one
+    handle = Handle(id=id, tool="t", session="s", generation=1, spool=make(), now=0.0)
+    handle.start(0.0)
+    return handle
 
 
 def notice(level: Any, number: int = 0) -> Notice:
@@ -73,8 +73,8 @@ def notice(level: Any, number: int = 0) -> Notice:
 async def test_a_slow_subscriber_gets_the_state_at_sending(
     nursery: trio.Nursery,
 ) -> None:
-    peer, one, told = Peer(), handle(), Subscriptions(nursery)
-    told.open(peer.link, "s", [one], ["state", "output"], only=False)
+    peer, one, subscriptions = Peer(), handle(), Subscriptions(nursery)
+    subscriptions.open(peer.link, "s", [one], ["state", "output"], only=False)
     await wait_all_tasks_blocked()
     assert peer.methods() == ["handle/state"]
     peer.full = True
@@ -87,90 +87,90 @@ async def test_a_slow_subscriber_gets_the_state_at_sending(
     assert [one["params"].get("data") for one in peer.told[1:]] == [
         "".join(f"{n}\n" for n in range(100))
     ]
-    told.remove_connection(peer.caller)
+    subscriptions.remove_connection(peer.caller)
 
 
 async def test_a_critical_notice_precedes_queued_ones_which_are_bounded(
     nursery: trio.Nursery,
 ) -> None:
-    peer, told = Peer(), Subscriptions(nursery)
-    told.open(peer.link, "s", [], ["notification"], only=False)
+    peer, subscriptions = Peer(), Subscriptions(nursery)
+    subscriptions.open(peer.link, "s", [], ["notification"], only=False)
     peer.full = True
     for n in range(300):
-        told.push_notice("s", notice("info", n))
-    told.push_notice("another", notice("critical"))
+        subscriptions.push_notice("s", notice("info", n))
+    subscriptions.push_notice("another", notice("critical"))
     await wait_all_tasks_blocked()
     assert not peer.told
-    told.push_notice("s", notice("critical"))
+    subscriptions.push_notice("s", notice("critical"))
     assert [one["params"]["level"] for one in peer.told] == ["critical"]
     peer.read()
     await wait_all_tasks_blocked()
     lost, *rest = [one["params"] for one in peer.told[1:]]
     assert lost["kind"] == "notices.lost" and lost["message"].startswith("44 ")
     assert [one["message"] for one in rest] == [f"number {n}" for n in range(44, 300)]
-    told.remove_connection(peer.caller)
+    subscriptions.remove_connection(peer.caller)
 
 
 async def test_a_critical_notice_without_room_is_sent_first(
     nursery: trio.Nursery,
 ) -> None:
-    peer, told = Peer(), Subscriptions(nursery)
-    told.open(peer.link, "s", [], ["notification"], only=False)
+    peer, subscriptions = Peer(), Subscriptions(nursery)
+    subscriptions.open(peer.link, "s", [], ["notification"], only=False)
     peer.full = peer.stuffed = True
     for n in range(300):
-        told.push_notice("s", notice("critical" if n in (3, 7) else "info", n))
+        subscriptions.push_notice("s", notice("critical" if n in (3, 7) else "info", n))
     await wait_all_tasks_blocked()
     assert not peer.told
     peer.stuffed = False
-    told.push_notice("s", notice("critical", 300))
+    subscriptions.push_notice("s", notice("critical", 300))
     assert not peer.told, "one after the other"
     peer.read()
     await wait_all_tasks_blocked()
     *critical, lost, first = [one["params"]["message"] for one in peer.told[:5]]
     assert critical == ["number 3", "number 7", "number 300"]
     assert lost.startswith("42 ") and first == "number 44"
-    told.remove_connection(peer.caller)
+    subscriptions.remove_connection(peer.caller)
 
 
 async def test_a_closed_or_finished_subscription_leaves_no_trace(
     nursery: trio.Nursery,
 ) -> None:
-    peer, one, told = Peer(), handle(), Subscriptions(nursery)
-    first = told.open(peer.link, "s", [one], ["state", "output"], only=False)
-    told.open(peer.link, "s", [one], ["output"], only=True)
-    told.add_handle(two := handle("b"))
+    peer, one, subscriptions = Peer(), handle(), Subscriptions(nursery)
+    first = subscriptions.open(peer.link, "s", [one], ["state", "output"], only=False)
+    subscriptions.open(peer.link, "s", [one], ["output"], only=True)
+    subscriptions.add_handle(two := handle("b"))
 
     def listeners() -> list[int]:
         return [len(one._listeners), len(two._listeners)]
 
     assert listeners() == [2, 1]
-    assert told.close(peer.caller, first)
-    assert not told.close(peer.caller, first)
+    assert subscriptions.close(peer.caller, first)
+    assert not subscriptions.close(peer.caller, first)
     assert listeners() == [1, 0]
     one.end(Termination(by=EndedBy("exit")), 2.0)
     await wait_all_tasks_blocked()
     assert listeners() == [0, 0]
-    assert len(told) == 1
+    assert len(subscriptions) == 1
     peer.full = True
-    told.push_notice("s", notice("info"))
-    told.remove_connection(peer.caller)
+    subscriptions.push_notice("s", notice("info"))
+    subscriptions.remove_connection(peer.caller)
     await wait_all_tasks_blocked()
-    assert len(told) == 0 and not nursery.child_tasks
-    told.remove_connection(peer.caller)
+    assert len(subscriptions) == 0 and not nursery.child_tasks
+    subscriptions.remove_connection(peer.caller)
 
 
 async def test_a_forgotten_handle_is_pushed_behind_its_last_state(nursery: trio.Nursery) -> None:
-    peer, one, other, told = Peer(), handle(), handle("b"), Subscriptions(nursery)
-    told.open(peer.link, "s", [one, other], ["state"], only=False)
-    told.open(peer.link, "s", [one], ["state"], only=True)
-    told.open(peer.link, "s", [one], ["output"], only=False)
-    told.open(peer.link, "another", [], ["state"], only=False)
+    peer, one, other, subscriptions = Peer(), handle(), handle("b"), Subscriptions(nursery)
+    subscriptions.open(peer.link, "s", [one, other], ["state"], only=False)
+    subscriptions.open(peer.link, "s", [one], ["state"], only=True)
+    subscriptions.open(peer.link, "s", [one], ["output"], only=False)
+    subscriptions.open(peer.link, "another", [], ["state"], only=False)
     await wait_all_tasks_blocked()
     del peer.told[:]
     peer.full = True
     for each in (one, other):
         each.end(Termination(by=EndedBy("exit")), 2.0)
-        told.remove_handle(each)
+        subscriptions.remove_handle(each)
     peer.read()
     await wait_all_tasks_blocked()
     pushed = [(push["method"], push["params"]) for push in peer.told]
@@ -181,44 +181,44 @@ async def test_a_forgotten_handle_is_pushed_behind_its_last_state(nursery: trio.
         for name in ("sub.1", "sub.2")
     ]
     assert of_one.count((FORGOTTEN, "b")) == 1 and len(of_one) == 4
-    told.remove_connection(peer.caller)
+    subscriptions.remove_connection(peer.caller)
 
 
 async def test_a_rejected_start_is_forgotten_without_a_last_state(nursery: trio.Nursery) -> None:
-    peer, told = Peer(), Subscriptions(nursery)
-    told.open(peer.link, "s", [], ["state"], only=False)
+    peer, subscriptions = Peer(), Subscriptions(nursery)
+    subscriptions.open(peer.link, "s", [], ["state"], only=False)
     waiting = Handle(id="a", tool="t", session="s", generation=1, spool=make(), now=0.0)
-    told.add_handle(waiting)
+    subscriptions.add_handle(waiting)
     await wait_all_tasks_blocked()
     assert peer.methods() == [STATE]
-    told.remove_handle(waiting)
+    subscriptions.remove_handle(waiting)
     await wait_all_tasks_blocked()
     assert peer.methods() == [STATE, FORGOTTEN]
-    told.remove_connection(peer.caller)
+    subscriptions.remove_connection(peer.caller)
 
 
 async def test_a_flooding_handle_does_not_silence_others(nursery: trio.Nursery) -> None:
-    peer, flood, quiet, told = Peer(), handle(), handle("b"), Subscriptions(nursery)
-    told.open(peer.link, "s", [flood, quiet], ["output"], only=False)
+    peer, flood, quiet, subscriptions = Peer(), handle(), handle("b"), Subscriptions(nursery)
+    subscriptions.open(peer.link, "s", [flood, quiet], ["output"], only=False)
     await wait_all_tasks_blocked()
     flood.append_output(b"y\n" * 1_000_000, 1.0)
     quiet.append_output(b"here\n", 1.0)
     await wait_all_tasks_blocked()
     ids = [one["params"]["id"] for one in peer.told]
     assert "b" in ids[:2] and len(ids) > 20
-    told.remove_connection(peer.caller)
+    subscriptions.remove_connection(peer.caller)
 
 
 async def test_changed_tools_are_told_once_to_those_that_asked(nursery: trio.Nursery) -> None:
-    peer, other, told = Peer(), Peer(), Subscriptions(nursery)
-    told.open(peer.link, "s", [], ["tools"], only=False)
-    told.open(other.link, "s", [], ["notification"], only=False)
-    told.tools_changed()
-    told.tools_changed()
+    peer, other, subscriptions = Peer(), Peer(), Subscriptions(nursery)
+    subscriptions.open(peer.link, "s", [], ["tools"], only=False)
+    subscriptions.open(other.link, "s", [], ["notification"], only=False)
+    subscriptions.tools_changed()
+    subscriptions.tools_changed()
     await wait_all_tasks_blocked()
     assert (peer.methods(), other.methods()) == ([TOOLS], [])
-    told.remove_connection(peer.caller)
-    told.remove_connection(other.caller)
+    subscriptions.remove_connection(peer.caller)
+    subscriptions.remove_connection(other.caller)
 
 
 class Reader:
@@ -245,8 +245,8 @@ async def test_a_state_is_pushed_when_a_need_changes_with_few_looks_in_silence(
         Handle(id="a", tool="t", session="s", generation=1, spool=make(), now=0.0),
     )
     one.start(trio.current_time(), terminal=True)
-    told = Subscriptions(nursery, cast(Any, lambda handle: execution))
-    told.open(peer.link, "s", [one], ["state"], only=False)
+    subscriptions = Subscriptions(nursery, cast(Any, lambda handle: execution))
+    subscriptions.open(peer.link, "s", [one], ["state"], only=False)
 
     def needs() -> list[str]:
         return [one["params"].get("needs", "nothing") for one in peer.told]
@@ -267,7 +267,7 @@ async def test_a_state_is_pushed_when_a_need_changes_with_few_looks_in_silence(
     await trio.sleep(0)
     await wait_all_tasks_blocked()
     assert needs()[-1] == "answer"
-    told.remove_connection(peer.caller)
+    subscriptions.remove_connection(peer.caller)
 
 
 async def test_the_input_state_is_not_looked_at_for_other_events(
@@ -279,12 +279,12 @@ async def test_the_input_state_is_not_looked_at_for_other_events(
         Handle(id="a", tool="t", session="s", generation=1, spool=make(), now=0.0),
     )
     one.start(trio.current_time(), terminal=True)
-    told = Subscriptions(nursery, cast(Any, lambda handle: execution))
-    told.open(peer.link, "s", [one], ["output", "bytes"], only=False)
+    subscriptions = Subscriptions(nursery, cast(Any, lambda handle: execution))
+    subscriptions.open(peer.link, "s", [one], ["output", "bytes"], only=False)
     one.append_output(b"x", trio.current_time())
     await trio.sleep(60)
     assert execution.looks == 0
-    told.remove_connection(peer.caller)
+    subscriptions.remove_connection(peer.caller)
 
 
 def question(session: str, number: int = 1) -> ClientQuestion:
@@ -298,13 +298,13 @@ def question(session: str, number: int = 1) -> ClientQuestion:
 
 
 async def test_open_inquiries_come_first_and_then_each_change(nursery: trio.Nursery) -> None:
-    peer, told, router = Peer(), Subscriptions(nursery), InquiryRouter()
-    router.on_open, router.on_close = told.inquiry_opened, told.inquiry_closed
+    peer, subscriptions, router = Peer(), Subscriptions(nursery), InquiryRouter()
+    router.on_open, router.on_close = subscriptions.inquiry_opened, subscriptions.inquiry_closed
     early = router.put(question("s"))
     kinds = router.open_kinds()
-    told.open(peer.link, "*", [], ["inquiries"], only=False, inquiries=kinds)
+    subscriptions.open(peer.link, "*", [], ["inquiries"], only=False, inquiries=kinds)
     other = Peer()
-    told.open(other.link, "s", [], ["approvals"], only=False, inquiries=kinds)
+    subscriptions.open(other.link, "s", [], ["approvals"], only=False, inquiries=kinds)
     late = router.put(question("t"))
     queued = router.put(question("s", 2), is_queued=True)
     await wait_all_tasks_blocked()
@@ -327,14 +327,14 @@ async def test_open_inquiries_come_first_and_then_each_change(nursery: trio.Nurs
         "question": "q",
     }
     assert not other.told
-    told.remove_connection(peer.caller)
-    told.remove_connection(other.caller)
+    subscriptions.remove_connection(peer.caller)
+    subscriptions.remove_connection(other.caller)
 
 
 async def test_an_inquiry_that_ends_before_it_is_sent_is_not_sent(nursery: trio.Nursery) -> None:
-    peer, told, router = Peer(), Subscriptions(nursery), InquiryRouter()
-    router.on_open, router.on_close = told.inquiry_opened, told.inquiry_closed
-    told.open(peer.link, "s", [], ["inquiries"], only=False)
+    peer, subscriptions, router = Peer(), Subscriptions(nursery), InquiryRouter()
+    router.on_open, router.on_close = subscriptions.inquiry_opened, subscriptions.inquiry_closed
+    subscriptions.open(peer.link, "s", [], ["inquiries"], only=False)
     peer.full = True
     await wait_all_tasks_blocked()
     for number in range(1_000):
@@ -342,34 +342,34 @@ async def test_an_inquiry_that_ends_before_it_is_sent_is_not_sent(nursery: trio.
     peer.read()
     await wait_all_tasks_blocked()
     assert not peer.told
-    told.remove_connection(peer.caller)
+    subscriptions.remove_connection(peer.caller)
 
 
 async def test_a_confined_client_hears_of_its_own_inquiries_alone(nursery: trio.Nursery) -> None:
-    peer, told, router = Peer(), Subscriptions(nursery), InquiryRouter()
-    router.on_open, router.on_close = told.inquiry_opened, told.inquiry_closed
+    peer, subscriptions, router = Peer(), Subscriptions(nursery), InquiryRouter()
+    router.on_open, router.on_close = subscriptions.inquiry_opened, subscriptions.inquiry_closed
     peer.caller.confinement = Confinement("handle", "h", "s")
-    told.open(peer.link, "s", [], ["inquiries"], only=False)
+    subscriptions.open(peer.link, "s", [], ["inquiries"], only=False)
     reachable, other = question("s"), replace(question("s"), may=frozenset({"approvals"}))
     router.put(other)
     router.put(reachable)
     await wait_all_tasks_blocked()
     assert [one["params"]["inquiry_id"] for one in peer.told] == [reachable.id]
     assert len(peer.told) == 1
-    told.remove_connection(peer.caller)
+    subscriptions.remove_connection(peer.caller)
 
 
 async def test_a_subscription_to_all_sessions_names_the_session_of_each_push(
     nursery: trio.Nursery,
 ) -> None:
-    peer, one, told = Peer(), handle(), Subscriptions(nursery)
-    told.open(peer.link, "*", [one], ["output", "bytes", "notification"], only=False)
+    peer, one, subscriptions = Peer(), handle(), Subscriptions(nursery)
+    subscriptions.open(peer.link, "*", [one], ["output", "bytes", "notification"], only=False)
     two = Handle(id="a", tool="t", session="u", generation=1, spool=make(), now=0.0)
     two.start(0.0)
-    told.add_handle(two)
+    subscriptions.add_handle(two)
     for each in (one, two):
         each.append_output(b"x\n", 1.0)
-    told.push_notice("u", notice("info"))
+    subscriptions.push_notice("u", notice("info"))
     await wait_all_tasks_blocked()
     seen = sorted((one["method"], one["params"]["session"]) for one in peer.told)
     assert seen == [
@@ -379,7 +379,7 @@ async def test_a_subscription_to_all_sessions_names_the_session_of_each_push(
         ("handle/output", "u"),
         ("session/notification", "u"),
     ]
-    told.remove_connection(peer.caller)
+    subscriptions.remove_connection(peer.caller)
 
 
 @pytest.mark.parametrize("count", range(1, 5))
@@ -387,7 +387,7 @@ async def test_a_subscription_to_events_of_the_session_listens_to_no_handle(
     nursery: trio.Nursery, count: int
 ) -> None:
     for events in itertools.combinations(sorted(_SESSION_EVENTS), count):
-        peer, one, told = Peer(), handle(), Subscriptions(nursery)
-        told.open(peer.link, "s", [one], cast(Any, events), only=False)
+        peer, one, subscriptions = Peer(), handle(), Subscriptions(nursery)
+        subscriptions.open(peer.link, "s", [one], cast(Any, events), only=False)
         assert one._listeners == ()
-        told.remove_connection(peer.caller)
+        subscriptions.remove_connection(peer.caller)

@@ -246,10 +246,10 @@ def _elsewhere(options: argparse.Namespace, fault: RemoteError) -> str | None:
             haft.patience, haft.silence = 1.0, None
             listed = json.loads(haft.raw("handles/list", {"session": "*"}))["handles"]
         live = [each for each in listed if each["id"] == name and each["state"] != "stopped"]
-        given = [f"--session {shlex.quote(each['session'])}" for each in live]
+        options_shown = [f"--session {shlex.quote(each['session'])}" for each in live]
     except (HaftError, KeyError, TypeError, ValueError):
         return None
-    return f"one of this name runs with {' or '.join(given)}" if given else None
+    return f"one of this name runs with {' or '.join(options_shown)}" if options_shown else None
 
 
 def _has_daemon_ended(options: argparse.Namespace) -> bool:

@@ -146,16 +146,16 @@ def _spawn(command: list[str], words: Callable[[int, str], str]) -> Tunnel:
     ours, theirs = socket.socketpair()
     errors = os.memfd_create("haft-errors")
     # Above the standard descriptors, which may be closed here and are set there.
-    given = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (theirs.fileno(), errors)]
+    copies = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (theirs.fileno(), errors)]
     try:
         pid = os.posix_spawnp(
             command[0],
             command,
             os.environ,
             file_actions=[
-                (os.POSIX_SPAWN_DUP2, given[0], 0),
-                (os.POSIX_SPAWN_DUP2, given[0], 1),
-                (os.POSIX_SPAWN_DUP2, given[1], 2),
+                (os.POSIX_SPAWN_DUP2, copies[0], 0),
+                (os.POSIX_SPAWN_DUP2, copies[0], 1),
+                (os.POSIX_SPAWN_DUP2, copies[1], 2),
             ],
             # Without the terminal's Ctrl-C, and without questions on it.
             setsid=True,
@@ -171,7 +171,7 @@ def _spawn(command: list[str], words: Callable[[int, str], str]) -> Tunnel:
         ) from None
     finally:
         theirs.close()
-        for fd in given:
+        for fd in copies:
             os.close(fd)
     return Tunnel(ours, pid, errors, words)
 
@@ -180,7 +180,7 @@ def _take_announcement(tunnel: Tunnel, address: Remote, timeout: float) -> None:
     """Read up to the end of the announcement: the daemon sends nothing before a request."""
     deadline = time.monotonic() + timeout
     received = bytearray()
-    while (found := _announced(received)) is None:
+    while (announced := _announced(received)) is None:
         tunnel.settimeout(max(0.01, deadline - time.monotonic()))
         try:
             data = tunnel.recv(4096) if time.monotonic() < deadline else None
@@ -199,9 +199,9 @@ def _take_announcement(tunnel: Tunnel, address: Remote, timeout: float) -> None:
                 "make its login shell print nothing where it has no terminal"
             )
     tunnel.settimeout(None)
-    if found.protocol != PROTOCOL:
+    if announced.protocol != PROTOCOL:
         raise ProtocolFault(
-            f"haft {found.haft} on {address.name} speaks version {found.protocol} of the protocol, and this haft "
+            f"haft {announced.haft} on {address.name} speaks version {announced.protocol} of the protocol, and this haft "
             f"version {PROTOCOL}; install the same version on both machines"
         )
 
@@ -234,8 +234,8 @@ def _control(address: Ssh, env: Mapping[str, str]) -> str | None:
 
     try:
         own = {key: value for key, value in env.items() if key != "HAFT_SOCKET"}
-        found = with_login_folder(own, os.getuid(), os.lstat)
-        folder = runtime_paths(found, os.getuid()).folder
+        login_env = with_login_folder(own, os.getuid(), os.lstat)
+        folder = runtime_paths(login_env, os.getuid()).folder
     except PathError:
         return None
     identity = f"{env.get('HAFT_SSH', '')}\0{address.name}"

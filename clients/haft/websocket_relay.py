@@ -113,8 +113,8 @@ def read_secrets(address: WebSocket, env: Mapping[str, str]) -> Secrets:
         )
     if not path:
         try:
-            found = with_login_folder(env, os.getuid(), os.lstat)
-            path = runtime_paths(found, os.getuid()).token
+            login_env = with_login_folder(env, os.getuid(), os.lstat)
+            path = runtime_paths(login_env, os.getuid()).token
         except PathError as fault:
             raise InvalidAddress(str(fault)) from None
     # A copy is missing because it was not made, or is named wrongly; the file of this machine because of the daemon.
@@ -188,9 +188,9 @@ class _Upgrade(trio.abc.Stream):
 
 
 class _Relay:
-    def __init__(self, address: WebSocket, known: Secrets) -> None:
+    def __init__(self, address: WebSocket, secrets: Secrets) -> None:
         self._address = address
-        self._secrets = known
+        self._secrets = secrets
         self._framer = Framer(_MAX_MESSAGE)
         self._pending: set[int | str] = set()
         """Requests of the client without a reply."""

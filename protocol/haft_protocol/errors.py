@@ -191,11 +191,11 @@ def handle_not_found(
     )
 
 
-def _those(known: Sequence[str]) -> str:
-    if not known:
+def _those(ids: Sequence[str]) -> str:
+    if not ids:
         return ", nor any other; `spawn` starts one"
-    named = ", ".join(map(shown, known[:_MAX_NAMED_HANDLES]))
-    more = len(known) - _MAX_NAMED_HANDLES
+    named = ", ".join(map(shown, ids[:_MAX_NAMED_HANDLES]))
+    more = len(ids) - _MAX_NAMED_HANDLES
     return f"; those there are: {named}" + (
         f", and {more} more in `handles/list`" if more > 0 else ""
     )
@@ -278,19 +278,19 @@ def tool_not_found(tool: str, known: Sequence[str], refused: str = "") -> RpcErr
     )
 
 
-def _nearest(name: str, known: Sequence[str]) -> str:
-    if not known:
+def _nearest(name: str, tools: Sequence[str]) -> str:
+    if not tools:
         return "; there are none"
     from difflib import get_close_matches  # rarely needed
 
-    if len(known) <= _MAX_NAMED_TOOLS:
-        meant = get_close_matches(name[:_MAX_COMPARED_CHARS], known, n=1, cutoff=0.7)
+    if len(tools) <= _MAX_NAMED_TOOLS:
+        meant = get_close_matches(name[:_MAX_COMPARED_CHARS], tools, n=1, cutoff=0.7)
         hint = f" (is {shown(meant[0])} meant?)" if meant else ""
-        return f"{hint}; the tools are: {', '.join(sorted(known))}"
-    near = get_close_matches(name[:_MAX_COMPARED_CHARS], known, n=_MAX_NAMED_TOOLS, cutoff=0.5)
-    named = near or sorted(known)[:_MAX_NAMED_TOOLS]
-    more = len(known) - len(named)
-    return f"; {'the nearest' if near else 'some'} of {len(known)} tools: {', '.join(named)}" + (
+        return f"{hint}; the tools are: {', '.join(sorted(tools))}"
+    near = get_close_matches(name[:_MAX_COMPARED_CHARS], tools, n=_MAX_NAMED_TOOLS, cutoff=0.5)
+    named = near or sorted(tools)[:_MAX_NAMED_TOOLS]
+    more = len(tools) - len(named)
+    return f"; {'the nearest' if near else 'some'} of {len(tools)} tools: {', '.join(named)}" + (
         f", and {more} more in `tools/list`" if more else ""
     )
 

@@ -27,18 +27,18 @@ def beside_a_sleeper(folder: Path, seconds: float) -> Section:
     daemon = RunningDaemon(folder / "readers").start()
     memory: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
     delays: dict[bool, list[float]] = {False: [], True: []}
-    told: list[int] = []
+    reports: list[int] = []
     try:
         for number in range(6):
             asleep = number % 2 == 1
-            _round(daemon, number, asleep, seconds / 6, delays[asleep], memory[asleep], told)
+            _round(daemon, number, asleep, seconds / 6, delays[asleep], memory[asleep], reports)
     finally:
         daemon.close()
     section = Section(
         "A reader that stops reading",
         "`yes` into a handle; a client is told of its output, and calls `ping` on the same connection "
         "every 2 ms. With and without another that was told as well and reads nothing; when it read "
-        f"again, it was told that it had missed {_mib(statistics.median(told))} (median), and from "
+        f"again, it was told that it had missed {_mib(statistics.median(reports))} (median), and from "
         "where. *memory*: of the daemon, once the spool was full, and at the end.",
         ["", "its calls, median", "p99", "memory before", "after"],
     )
@@ -67,7 +67,7 @@ def _round(
     seconds: float,
     delays: list[float],
     memory: list[tuple[int, int]],
-    told: list[int],
+    reports: list[int],
 ) -> None:
     session, process = f"r{number}", psutil.Process(daemon.pid)
     with daemon.connect() as wire, daemon.connect() as sleeper:
@@ -91,7 +91,7 @@ def _round(
         delays += [float(line) for line in output.split()]
         wire.call("abort", session=session, id="yes")
         if asleep:
-            told.append(_missed(sleeper))
+            reports.append(_missed(sleeper))
         wire.call("session/close", session=session)
 
 

@@ -84,8 +84,8 @@ class Desk:
                 return
             time.sleep(0.01)
 
-    def apply(self, handle: str, given: Any, **more: Any) -> dict[str, Any]:
-        return self._call("apply", id=handle, input=given, **more)
+    def apply(self, handle: str, value: Any, **more: Any) -> dict[str, Any]:
+        return self._call("apply", id=handle, input=value, **more)
 
     def abort(self, handle: str, **more: Any) -> dict[str, Any]:
         return self._call("abort", id=handle, **more)

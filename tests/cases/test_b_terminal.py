@@ -86,5 +86,5 @@ def test_RB_007_output_printed_during_an_abort_is_kept(desk: Desk) -> None:
     desk.fetch(handle, wait="pattern", pattern="up", cursor=0, view="tail", max_bytes=0)
     state = desk.abort(handle, grace_ms=5000)
     # The shell may report that the same signal ended the sleep.
-    said = state["content"].splitlines()
-    assert (said[0], said[-1]) == ("up", "cleaning") and state["exit"] == {"code": 3}
+    lines = state["content"].splitlines()
+    assert (lines[0], lines[-1]) == ("up", "cleaning") and state["exit"] == {"code": 3}

@@ -77,7 +77,7 @@ def test_RB_012_no_zombies(desk: Desk, rounds: int) -> None:
     for handle in handles:
         assert desk.done(handle)["exit"] == {"code": 0}
     children = psutil.Process(desk.daemon.pid).children()
-    assert [one for one in children if one.status() == psutil.STATUS_ZOMBIE] == []
+    assert [child for child in children if child.status() == psutil.STATUS_ZOMBIE] == []
 
 
 @pytest.mark.parametrize("rounds", [20, pytest.param(100, marks=pytest.mark.soak)])
@@ -88,7 +88,7 @@ def test_RB_013_no_descriptor_leaks(desk: Desk, rounds: int) -> None:
         for fd in Path(f"/proc/{desk.daemon.pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):
                 places.append(os.readlink(fd))
-        return len(places), sum(one.endswith("/ptmx") for one in places)
+        return len(places), sum(place.endswith("/ptmx") for place in places)
 
     desk.done(desk.spawn("true", pty=True))
     before = counts()
@@ -98,7 +98,7 @@ def test_RB_013_no_descriptor_leaks(desk: Desk, rounds: int) -> None:
             desk.spawn("/no/such/program", pty=True)
     after = counts()
     assert after[0] - before[0] <= 5 and after[1] <= before[1]
-    assert all(desk.fetch(one)["exit"] == {"code": 0} for one in handles)
+    assert all(desk.fetch(handle)["exit"] == {"code": 0} for handle in handles)
 
 
 def test_RB_014_jobs_left_behind_are_shown_and_can_be_ended(desk: Desk) -> None:

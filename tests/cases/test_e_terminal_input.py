@@ -66,8 +66,8 @@ def test_RB_027_text_is_never_a_key(desk: Desk, kind: str) -> None:
     handle = desk.spawn(sh="stty -echo; echo READY; exec cat", pty=True)
     desk.fetch(handle, wait="pattern", pattern="READY")
     for line in lines:
-        given = {"line": line} if kind == "line" else line + "\n"
-        desk.apply(handle, given, wait="none", view="tail", max_bytes=0)
+        values = {"line": line} if kind == "line" else line + "\n"
+        desk.apply(handle, values, wait="none", view="tail", max_bytes=0)
     state = desk.apply(handle, {"eof": True}, wait="stopped", view="all")
     assert text(state) == "".join(f"{line}\n" for line in ["READY", *lines])
     assert state["exit"] == {"code": 0}
@@ -120,12 +120,12 @@ def test_RB_030_inputs_of_several_clients_never_mix(desk: Desk, rounds: int, kin
         try:
             for n in range(rounds):
                 line = letter * 1996 + f"{n:04}"
-                given = {"line": line} if kind == "line" else line + "\n"
+                values = {"line": line} if kind == "line" else line + "\n"
                 wire.call(
                     "apply",
                     session=desk.session,
                     id=handle,
-                    input=given,
+                    input=values,
                     wait="none",
                     view="tail",
                     max_bytes=0,
@@ -163,7 +163,7 @@ def test_RB_030_inputs_of_several_clients_never_mix(desk: Desk, rounds: int, kin
 
 
 @pytest.mark.parametrize(
-    ("flags", "given", "arrives"),
+    ("flags", "value", "arrives"),
     [
         ([], {"line": "a\r\nb"}, b"a\rb\r"),
         ([], {"line": "a\r\n"}, b"a\r"),
@@ -178,10 +178,10 @@ def test_RB_030_inputs_of_several_clients_never_mix(desk: Desk, rounds: int, kin
     ],
 )
 def test_RB_082_a_windows_line_end_is_one_line_end(
-    desk: Desk, flags: list[str], given: Any, arrives: bytes
+    desk: Desk, flags: list[str], value: Any, arrives: bytes
 ) -> None:
     handle = fixture(desk, "rawread.py", *flags)
-    desk.apply(handle, given, wait="none", view="tail", max_bytes=0)
+    desk.apply(handle, value, wait="none", view="tail", max_bytes=0)
     assert got(desk, handle) == arrives + b"q"
 
 
@@ -219,10 +219,10 @@ CODE = "cat >out.py <<'EOF'\ndef f():\n\tif 1:\n\t\treturn 1\n    # four blanks\
 WRITTEN = CODE.partition("\n")[2].removesuffix("EOF")
 
 
-@pytest.mark.parametrize("given", [CODE, CODE.replace("\n", "\r\n"), CODE + "\n"])
+@pytest.mark.parametrize("value", [CODE, CODE.replace("\n", "\r\n"), CODE + "\n"])
 @pytest.mark.parametrize("tool", ["editing", "shell", "bash"])
 def test_RB_083_a_line_of_several_rows_reaches_a_shell_unchanged(
-    desk: Desk, tmp_path: Path, tool: str, given: str
+    desk: Desk, tmp_path: Path, tool: str, value: str
 ) -> None:
     """In a folder with more files than a completion lists without asking."""
     for n in range(150):
@@ -236,7 +236,7 @@ def test_RB_083_a_line_of_several_rows_reaches_a_shell_unchanged(
             "spawn", session=desk.session, tool="shell", args=args, wait="input", id="sh"
         )
         handle = state["id"]
-    state = desk.apply(handle, {"line": given}, wait="input", timeout_ms=20_000)
+    state = desk.apply(handle, {"line": value}, wait="input", timeout_ms=20_000)
     assert state["waited"] == "input"
     assert (tmp_path / "out.py").read_text() == WRITTEN
     desk.apply(handle, {"line": "exit"}, wait="stopped")
@@ -256,7 +256,7 @@ def test_RB_083_a_tab_within_a_line_is_a_tab(desk: Desk, argv: tuple[str, ...]) 
 
 
 @pytest.mark.parametrize(
-    ("flags", "given", "arrives"),
+    ("flags", "value", "arrives"),
     [
         (["--paste"], {"line": "a\tb"}, b"\x1b[200~a\tb\x1b[201~\r"),
         (["--paste"], {"line": "a\nb\n"}, b"\x1b[200~a\nb\x1b[201~\r"),
@@ -269,8 +269,8 @@ def test_RB_083_a_tab_within_a_line_is_a_tab(desk: Desk, argv: tuple[str, ...]) 
     ids=["tab", "rows", "plain", "controls", "text", "no pastes", "full screen"],
 )
 def test_RB_083_only_a_line_that_editing_would_change_is_pasted(
-    desk: Desk, flags: list[str], given: Any, arrives: bytes
+    desk: Desk, flags: list[str], value: Any, arrives: bytes
 ) -> None:
     handle = fixture(desk, "rawread.py", *flags)
-    desk.apply(handle, given, wait="none", view="tail", max_bytes=0)
+    desk.apply(handle, value, wait="none", view="tail", max_bytes=0)
     assert got(desk, handle) == arrives + b"q"

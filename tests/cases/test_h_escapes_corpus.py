@@ -93,8 +93,8 @@ class Printer:
         """Print each part in its own write, read before the next; return the whole text."""
         said = []
         for part in parts:
-            given = {"line": f"={part.hex()}"}
-            state = self.desk.apply(self.handle, given, wait="input", timeout_ms=20_000)
+            values = {"line": f"={part.hex()}"}
+            state = self.desk.apply(self.handle, values, wait="input", timeout_ms=20_000)
             assert state["waited"] == "input", state
             assert not ESCAPE.search(state["input_wanted"]["prompt"]), (part, state)
             said.append(state["content"])
@@ -119,22 +119,22 @@ def printer(desk: Desk, request: pytest.FixtureRequest) -> Printer:
 
 def test_X13_text_has_no_escape_sequence(printer: Printer) -> None:
     assert len(CORPUS) >= 18
-    for one in CORPUS:
-        said = printer.print(b"<" + one.data + b">\n")
-        assert said == f"<{one.seen}>\n", one.name
-    seen = "READY\n" + "".join(f"<{one.seen}>\n" for one in CORPUS)
+    for recording in CORPUS:
+        said = printer.print(b"<" + recording.data + b">\n")
+        assert said == f"<{recording.seen}>\n", recording.name
+    seen = "READY\n" + "".join(f"<{recording.seen}>\n" for recording in CORPUS)
     assert list(printer.texts()) == [seen] * 3
     assert printer.raw() == printer.printed
 
 
 def test_X13_a_sequence_cut_anywhere_is_one_sequence(printer: Printer) -> None:
-    for one in CORPUS:
-        cuts = range(1, len(one.data))
-        heads = [b"<" + one.data[:at] for at in cuts]
-        tails = [one.data[at:] + b">\n" for at in cuts]
+    for recording in CORPUS:
+        cuts = range(1, len(recording.data))
+        heads = [b"<" + recording.data[:at] for at in cuts]
+        tails = [recording.data[at:] + b">\n" for at in cuts]
         parts = [tail + head for tail, head in zip([b"", *tails], [*heads, b""], strict=True)]
-        assert printer.print(*parts) == f"<{one.seen}>\n" * len(cuts), one.name
-    assert not [said for said in printer.texts() if ESCAPE.search(said)]
+        assert printer.print(*parts) == f"<{recording.seen}>\n" * len(cuts), recording.name
+    assert not [text for text in printer.texts() if ESCAPE.search(text)]
     assert printer.raw() == printer.printed
 
 
@@ -147,7 +147,7 @@ def test_X13_a_broken_sequence_leaves_no_escape(printer: Printer) -> None:
             said = printer.print(b"<" + one.data[:at], rest)
             assert not ESCAPE.search(said), (one.name, at, said)
             assert said.endswith(behind), (one.name, at, said)
-    assert not [said for said in printer.texts() if ESCAPE.search(said)]
+    assert not [text for text in printer.texts() if ESCAPE.search(text)]
     assert printer.raw() == printer.printed
 
 

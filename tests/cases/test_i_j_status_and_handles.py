@@ -96,8 +96,8 @@ def test_RB_045_a_result_stays_readable_and_unchanged(desk: Desk) -> None:
     answers = [desk.fetch(handle) for _ in range(3)]
     with desk.daemon.connect() as other:
         answers.append(other.call("fetch", session=desk.session, id=handle))
-    assert {one["content"] for one in answers} == {"hi\n"}
-    assert all(one["exit"] == {"code": 5} for one in answers)
+    assert {answer["content"] for answer in answers} == {"hi\n"}
+    assert all(answer["exit"] == {"code": 5} for answer in answers)
 
 
 def test_RB_046_a_handle_is_known_as_soon_as_spawn_answers(desk: Desk) -> None:
@@ -177,9 +177,9 @@ def test_RB_049_ended_handles_are_bounded_and_live_ones_never_evicted(
     for number in range(most + 10):
         desk.spawn("true", as_=f"n{number}", wait="stopped")
     rows = desk.list()
-    assert len([one for one in rows if one["state"] == "stopped"]) == most
+    assert len([row for row in rows if row["state"] == "stopped"]) == most
     assert desk.fetch("old")["state"] == "running"
-    files = [one for one in daemon.state.rglob("*") if one.is_file()]
+    files = [path for path in daemon.state.rglob("*") if path.is_file()]
     assert len(files) <= most + 44
     desk.spawn("sleep", "120", as_="b")
     desk.spawn("sleep", "120", as_="c")

@@ -54,10 +54,10 @@ def test_RB_046_fifty_spawns_and_their_reads_in_one_batch(desk: Desk) -> None:
         ]
     )
     replies = desk.wire.receive()
-    assert [one["id"] for one in replies] == list(range(100))
-    wrong = [one for one in replies if "error" in one]
+    assert [reply["id"] for reply in replies] == list(range(100))
+    wrong = [reply for reply in replies if "error" in reply]
     assert [(one["id"], one["error"]["code"]) for one in wrong] == [(51, -32001)]
-    reads = [one["result"] for one in replies[1::2] if "result" in one]
+    reads = [reply["result"] for reply in replies[1::2] if "result" in reply]
     assert [text(one) for one in reads] == ["ok\n"] * 49
 
 

@@ -43,9 +43,9 @@ def test_RB_051_many_first_calls_at_once_start_one_daemon(
     try:
         with ThreadPoolExecutor(count) as pool:
             calls = list(pool.map(first_call, range(count)))
-        assert [one.returncode for one in calls] == [0] * count, [one.stderr for one in calls]
+        assert [call.returncode for call in calls] == [0] * count, [call.stderr for call in calls]
 
-        pids = {json.loads(one.stdout)["result"].strip() for one in calls}
+        pids = {json.loads(call.stdout)["result"].strip() for call in calls}
         assert len(pids) == 1, "every command has the same daemon as its parent"
         inode = daemon.socket.stat().st_ino
         second = subprocess.run(
@@ -66,17 +66,17 @@ def test_RB_051_many_first_calls_at_once_start_one_daemon(
 def test_RB_052_a_folder_too_long_for_a_socket_path_works(short_tmp: Path) -> None:
     daemons = []
     for letter in "de":
-        one = RunningDaemon(
+        daemon = RunningDaemon(
             short_tmp / letter, env={"XDG_RUNTIME_DIR": str(short_tmp / (letter * 120))}
         )
         (short_tmp / (letter * 120)).mkdir(mode=0o700)
-        daemons.append(one)
+        daemons.append(daemon)
     sockets = set()
     try:
-        for one in daemons:
-            shown = run_haft(["--json", "tools"], env=one.env)
+        for daemon in daemons:
+            shown = run_haft(["--json", "tools"], env=daemon.env)
             assert shown.returncode == 0, shown.stderr
-            status = run_haft(["--json", "status"], env=one.env)
+            status = run_haft(["--json", "status"], env=daemon.env)
 
             path = Path(json.loads(status.stdout)["socket"])
             assert len(str(path)) <= 107
@@ -85,8 +85,8 @@ def test_RB_052_a_folder_too_long_for_a_socket_path_works(short_tmp: Path) -> No
             sockets.add(path)
         assert len(sockets) == 2
     finally:
-        for one in daemons:
-            run_haft(["stop"], env=one.env)
+        for daemon in daemons:
+            run_haft(["stop"], env=daemon.env)
 
 
 def test_RB_054_environment_and_folder_are_the_callers(

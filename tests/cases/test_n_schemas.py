@@ -45,7 +45,7 @@ def export(make_daemon: Callable[..., RunningDaemon]) -> Iterator[Callable[[str,
             assert wire.call("tools/reload")["problems"] == []
             found = wire.call("tools/list", provider=provider)
             assert "problems" not in found
-            tool = next(one for one in found["tools"] if one["name"] == "x")
+            tool = next(tool for tool in found["tools"] if tool["name"] == "x")
             said = (tool["name"], tool["description"], tool["parameters"])
             assert refusals(provider, *said) == []
             return tool["parameters"]
@@ -219,7 +219,7 @@ _EMPTY: Any = {"type": "object", "properties": {}, "required": [], "additionalPr
 
 def _shown(wire: Wire) -> dict[str, str]:
     tools = wire.call("tools/list", provider="openai")["tools"]
-    return {one.get("tool", one["name"]): one["name"] for one in tools}
+    return {tool.get("tool", tool["name"]): tool["name"] for tool in tools}
 
 
 def test_RB070_the_names_are_the_same_after_a_restart_and_each_call_reaches_its_tool(

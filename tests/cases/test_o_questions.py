@@ -96,7 +96,7 @@ def test_RB_072_an_expired_wait_answers_nothing(desk: Desk) -> None:
     assert (state["state"], state["waited"]) == ("waiting", "deadline") and not said(state)
     awaited = desk._call("await", all=["t"], timeout_secs=60)
     assert "timed_out" not in awaited and awaited["completed"] == awaited["pending"] == []
-    assert [one["state"] for one in awaited["waiting"]] == ["waiting"]
+    assert [row["state"] for row in awaited["waiting"]] == ["waiting"]
 
 
 def test_RB_072_an_expired_limit_is_named_and_answers_nothing(

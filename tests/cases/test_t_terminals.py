@@ -95,8 +95,8 @@ def test_RB_081_ssh_keygen_asks_for_a_passphrase_beside_its_streams(
     handle = desk.spawn(sh=script, pty=True, wait="input", timeout_ms=20_000)
     assert desk.last["waited"] == "input", desk.last
     assert "passphrase" in text(desk.fetch(handle, view="all"))
-    given = {"line": "open sesame", "secret": True}
-    assert desk.apply(handle, given, wait="stopped")["exit"] == {"code": 0}
+    values = {"line": "open sesame", "secret": True}
+    assert desk.apply(handle, values, wait="stopped")["exit"] == {"code": 0}
     assert (tmp_path / "out").read_text().startswith("ssh-ed25519 ")
 
 

@@ -21,7 +21,7 @@ Serve = Callable[..., FakeDaemon]
 @pytest.fixture
 def serve(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     """Start fake daemons that `HAFT_SOCKET` leads to; `initialize` and `ping` answer themselves."""
-    made: list[FakeDaemon] = []
+    daemons: list[FakeDaemon] = []
     monkeypatch.delenv("HAFT_SESSION", raising=False)
     monkeypatch.setenv("HAFT_SOCKET", str(short_tmp / "s"))
     monkeypatch.setenv("XDG_STATE_HOME", str(short_tmp / "state"))
@@ -31,11 +31,11 @@ def serve(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
             short_tmp / "s",
             lambda request, peer: hello(request, started_at) or answer(request, peer),
         )
-        made.append(daemon)
+        daemons.append(daemon)
         return daemon
 
     yield start
-    for daemon in made:
+    for daemon in daemons:
         daemon.close()
 
 

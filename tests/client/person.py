@@ -109,15 +109,17 @@ class Person:
                 except BlockingIOError:
                     pass
 
-    def until(self, what: str | bytes | Callable[[], Any], timeout: float = 20.0) -> None:
+    def until(self, condition: str | bytes | Callable[[], Any], timeout: float = 20.0) -> None:
         """Read until the screen has a text, bytes were drawn, or a condition holds."""
         end = time.monotonic() + timeout
-        while not self._holds(what):
+        while not self._holds(condition):
             if time.monotonic() > end or self.has_ended():
                 self._take()
-                if self._holds(what):
+                if self._holds(condition):
                     return
-                raise AssertionError(f"{what!r} does not come: {self.lines} {self.drawn[-2000:]!r}")
+                raise AssertionError(
+                    f"{condition!r} does not come: {self.lines} {self.drawn[-2000:]!r}"
+                )
             select.select([self.master], [], [], 0.2)
             self._take()
 
@@ -158,10 +160,10 @@ class Person:
         same = termios.tcgetattr(self.slave) == self.before
         return same and not self.terminal.snapshot().alt and not self.terminal.bracketed_paste
 
-    def _holds(self, what: str | bytes | Callable[[], Any]) -> bool:
-        if isinstance(what, str):
-            return any(what in line for line in self.lines)
-        return what in self.drawn if isinstance(what, bytes) else bool(what())
+    def _holds(self, condition: str | bytes | Callable[[], Any]) -> bool:
+        if isinstance(condition, str):
+            return any(condition in line for line in self.lines)
+        return condition in self.drawn if isinstance(condition, bytes) else bool(condition())
 
     def _take(self) -> None:
         if self.master < 0:

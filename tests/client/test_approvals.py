@@ -69,12 +69,12 @@ class Desk:
 @pytest.fixture(scope="module")
 def desk() -> Iterator[Desk]:
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
-    one = RunningDaemon(folder)
-    one.tools(TOOLS)
-    one.start()
-    with one.connect() as wire:
-        yield Desk(one, wire)
-    one.close()
+    daemon = RunningDaemon(folder)
+    daemon.tools(TOOLS)
+    daemon.start()
+    with daemon.connect() as wire:
+        yield Desk(daemon, wire)
+    daemon.close()
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -88,7 +88,7 @@ def test_ps_leaves_out_completed_calls(serve: Serve, capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["fetch", "a", "--wait", "stopped"], "a runs on, `haft abort a` ends it"),
         (["apply", "a", "--line", "x"], "a runs on, `haft abort a` ends it"),
@@ -97,7 +97,7 @@ def test_ps_leaves_out_completed_calls(serve: Serve, capsys: Capture) -> None:
     ],
 )
 def test_ctrl_c_reports_that_the_handle_still_runs(
-    serve: Serve, words: list[str], said: str
+    serve: Serve, words: list[str], message: str
 ) -> None:
     asked = threading.Event()
 
@@ -110,8 +110,8 @@ def test_ctrl_c_reports_that_the_handle_still_runs(
         assert asked.wait(20)
         command.send_signal(signal.SIGINT)
         _, err = command.communicate(timeout=20)
-    said = said.replace("b` ends it", "b` ends them")
-    assert (command.returncode, err) == (130, f"haft {words[0]}: interrupted; {said}\n")
+    message = message.replace("b` ends it", "b` ends them")
+    assert (command.returncode, err) == (130, f"haft {words[0]}: interrupted; {message}\n")
 
 
 @pytest.fixture

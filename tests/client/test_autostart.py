@@ -99,12 +99,12 @@ def test_a_client_that_loses_the_race_connects_to_the_winner(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lock of our log does not bind daemons that others start: ours then exits 75."""
-    made: list[FakeDaemon] = []
+    daemons: list[FakeDaemon] = []
 
     def after_the_loss(seconds: float) -> None:
         # Only between two attempts after the started daemon has ended.
-        if not made:
-            made.append(FakeDaemon(place / "s", lambda request, peer: hello(request)))
+        if not daemons:
+            daemons.append(FakeDaemon(place / "s", lambda request, peer: hello(request)))
 
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=after_the_loss)
     monkeypatch.setattr(autostart, "time", clock)
@@ -113,7 +113,7 @@ def test_a_client_that_loses_the_race_connects_to_the_winner(
         with Haft.connect(str(place / "s"), autostart=True, timeout=20) as client:
             assert client.server.pid == os.getpid()
     assert len(begun(place)) == 1
-    made[0].close()
+    daemons[0].close()
 
 
 @pytest.mark.parametrize(

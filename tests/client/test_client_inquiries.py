@@ -94,7 +94,7 @@ async def test_questions_are_answered_concurrently(place: RunningDaemon) -> None
         nursery.start_soon(call, "a")
         nursery.start_soon(call, "b")
     assert sorted(asked) == ["a", "b"]
-    assert [json.loads(one["result"]) for one in results] == [{"sure": True}] * 2
+    assert [json.loads(result["result"]) for result in results] == [{"sure": True}] * 2
 
 
 async def test_a_declined_question_goes_to_another_client(place: RunningDaemon) -> None:
@@ -275,7 +275,7 @@ async def test_a_question_before_the_programs_first_turn_is_answered(
             with trio.fail_after(PATIENCE_S):
                 while len(daemon.replies) < number:
                     await trio.sleep(0.001)
-    assert [one.get("result") for one in daemon.replies] == [{"answer": True}] * 16
+    assert [reply.get("result") for reply in daemon.replies] == [{"answer": True}] * 16
 
 
 async def test_a_fault_of_another_connection_is_raised_in_the_program(serve: Serve) -> None:
@@ -299,14 +299,14 @@ async def test_the_loss_of_the_connection_ends_handlers_and_the_block(serve: Ser
     ended: list[str] = []
     both = trio.Event()
 
-    async def think(what: str) -> Any:
-        asked.append(what)
+    async def think(kind: str) -> Any:
+        asked.append(kind)
         if len(asked) == 2:
             both.set()
         try:
             await trio.sleep_forever()
         finally:
-            ended.append(what)
+            ended.append(kind)
 
     async def answer(inquiry: Inquiry) -> object:
         return await think("answer")
@@ -386,7 +386,7 @@ async def test_a_broken_program_is_asked_no_more(serve: Serve) -> None:
                     )
                     while len(daemon.replies) <= number:
                         await haft.ping()
-    assert [one["error"]["code"] for one in daemon.replies] == [-32603, -32601]
+    assert [reply["error"]["code"] for reply in daemon.replies] == [-32603, -32601]
 
 
 async def test_a_client_declares_its_capabilities_and_refuses_other_requests(serve: Serve) -> None:
@@ -415,6 +415,6 @@ async def test_a_turn_begins_and_ends(place: RunningDaemon) -> None:
         assert await haft.begin_turn() == 1
         await haft.call_tool("run", {"action": "spawn", "id": "a", "argv": ["sleep", "60"]})
         ended = await haft.end_turn()
-        assert [one.id for one in ended.handles] == ["a"] and ended.turn == 1
+        assert [handle.id for handle in ended.handles] == ["a"] and ended.turn == 1
         assert [(one.id, one.kind) for one in await haft.notices()] == [("a", "tool.failed")]
         assert await haft.notices() == ()

@@ -23,7 +23,7 @@ def _type(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     [
         (
             "apply s1 echo hi",
@@ -85,11 +85,11 @@ def _type(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     ],
 )
 def test_an_invalid_command_line_is_answered_with_the_correct_one(
-    capsys: Capture, words: str, said: str
+    capsys: Capture, words: str, output: str
 ) -> None:
     assert main(words.split()) == 2
     command = words.split()[0]
-    assert capsys.readouterr().err == f"{said}; see `haft {command} --help`\n"
+    assert capsys.readouterr().err == f"{output}; see `haft {command} --help`\n"
 
 
 @pytest.mark.parametrize(
@@ -152,28 +152,28 @@ def test_an_empty_audit_names_its_subject(
 ) -> None:
     monkeypatch.delenv("HAFT_SESSION", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(short_tmp))
-    for words, said in (
+    for words, message in (
         (["audit"], "nothing is recorded in /"),
         (["audit", "nobody"], "nothing is recorded about 'nobody' in /"),
         (["audit", "nobody", "--session", "s"], "about 'nobody' of session 's' in /"),
     ):
         assert main(words) == (1 if "nobody" in words else 0)
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
 def test_messages_use_the_command_lines_terms(serve: Serve, capsys: Capture) -> None:
-    said = "There is no 'x'; `handles/list` shows those there are, within `timeout_ms`."
+    message = "There is no 'x'; `handles/list` shows those there are, within `timeout_ms`."
 
     def answer(request: dict[str, Any], peer: Peer) -> Any:
-        raise Refuse(-32001, "handle_not_found", said, id="x")
+        raise Refuse(-32001, "handle_not_found", message, id="x")
 
     serve(answer)
     assert main(["fetch", "x"]) == 4
     shown = "haft fetch: There is no 'x'; `haft ps` shows those there are, within `--timeout-ms`.\n"
     assert capsys.readouterr().err == shown
     assert main(["fetch", "x", "--json"]) == 4
-    assert json.loads(capsys.readouterr().out)["error"]["message"] == said
-    for said, shown in (
+    assert json.loads(capsys.readouterr().out)["error"]["message"] == message
+    for message, shown in (
         (
             'It is suspended; `{"signal": "CONT"}` goes on.',
             "It is suspended; `--signal CONT` goes on.",
@@ -186,7 +186,7 @@ def test_messages_use_the_command_lines_terms(serve: Serve, capsys: Capture) -> 
         ("`args.path` is missing", "`--arg path` is missing"),
         ("`view` is `screen`, `call_id`", "`--view` is `screen`, `--call-id`"),
     ):
-        assert in_our_words(said) == shown
+        assert in_our_words(message) == shown
     assert in_our_words("a tool's handles/list and `timeout`") == (
         "a tool's handles/list and `timeout`"
     )
@@ -217,7 +217,7 @@ def test_several_handles_are_aborted_at_once_and_an_ended_one_is_no_failure(
         "gone",
         "b",
     ]
-    assert [(one["id"], one["grace_ms"]) for one in daemon.calls("abort")[-3:]] == [
+    assert [(call["id"], call["grace_ms"]) for call in daemon.calls("abort")[-3:]] == [
         ("a", 5),
         ("gone", 5),
         ("b", 5),
@@ -396,8 +396,8 @@ def test_a_missing_argument_is_shown_as_the_option_that_gives_it(
 def test_a_command_that_is_no_program_is_answered_with_the_one_that_was_meant(
     serve: Serve, capsys: Capture, command: list[str], words: list[str], meant: str
 ) -> None:
-    said = "There is no program in PATH. Install it, or give another PATH in `env`."
-    serve(_refusing("spawn_failed", said, reason="program"))
+    message = "There is no program in PATH. Install it, or give another PATH in `env`."
+    serve(_refusing("spawn_failed", message, reason="program"))
     assert main([*command, "--", *words]) == (127 if command[0] == "run" else 4)
     remedy = meant if "Install" in meant else f" in PATH{meant}"
     assert capsys.readouterr().err == f"haft {command[0]}: There is no program{remedy}\n"
@@ -454,7 +454,7 @@ def test_a_file_that_is_no_recording_is_named_with_the_reason(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("text").write_text("x")
-    for name, said in (
+    for name, message in (
         (
             "build",
             "there is no file 'build'; a handle of this name is shown by: haft record build | haft play -",
@@ -465,16 +465,16 @@ def test_a_file_that_is_no_recording_is_named_with_the_reason(
         ("a\0b", "'a\\x00b' cannot be read: embedded null byte"),
     ):
         assert main(["play", name]) == 2
-        assert capsys.readouterr().err.startswith(f"haft play: {said}")
+        assert capsys.readouterr().err.startswith(f"haft play: {message}")
 
 
 def test_an_unknown_manual_page_is_no_page_of_another_command(capsys: Capture) -> None:
-    for name, said in (
+    for name, message in (
         ("nosuch", "; `haft --help` lists the commands"),
         ("spwan", "; did you mean 'spawn'?"),
     ):
         assert main(["man", name]) == 2
-        assert capsys.readouterr().err == f"haft man: there is no page {name!r}{said}\n"
+        assert capsys.readouterr().err == f"haft man: there is no page {name!r}{message}\n"
 
 
 def test_a_handle_that_is_no_longer_kept_had_ended_already(serve: Serve, capsys: Capture) -> None:
@@ -526,9 +526,9 @@ def test_a_text_that_is_not_utf8_is_a_usage_error(serve: Serve, capsys: Capture)
         return timeline if request["method"] == "output/timeline" else running("a")
 
     serve(answer)
-    for words, said in (
+    for words, message in (
         (["logs", "x\udce9"], "haft logs: `id` is not UTF-8: 'x\\udce9'\n"),
         (["record", "a", "--title", "x\udce9"], "haft record: a text is not UTF-8: 'x\\udce9'\n"),
     ):
         assert main(words) == 2
-        assert capsys.readouterr().err == said
+        assert capsys.readouterr().err == message

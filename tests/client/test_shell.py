@@ -51,7 +51,7 @@ def test_each_shell_has_a_fresh_name_and_a_taken_one_is_refused(
                 person.type("exit 3\r" if _ else DETACH)
                 assert person.ends() == _
         handles = wire.call("handles/list")["handles"]
-        assert [(one["id"], one["state"]) for one in handles] == [
+        assert [(handle["id"], handle["state"]) for handle in handles] == [
             ("shell", "running"),
             ("shell-2", "stopped"),
         ]

@@ -100,8 +100,8 @@ def test_a_full_disk_is_one_sentence_and_status_6(serve: Serve, words: list[str]
     with open("/dev/full", "wb") as full:
         done = subprocess.run([*HAFT, *words], stdout=full, stderr=subprocess.PIPE, text=True)
     name = "haft" if words == ["--help"] else f"haft {words[0]}"
-    said = f"{name}: the output cannot be written: No space left on device\n"
-    assert (done.returncode, done.stderr) == (6, said)
+    message = f"{name}: the output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (6, message)
 
 
 def test_a_refusal_whose_document_cannot_be_written_keeps_its_status(serve: Serve) -> None:

@@ -60,9 +60,9 @@ class Person:
 @pytest.fixture(scope="module")
 def running() -> Iterator[RunningDaemon]:
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
-    one = RunningDaemon(folder).start()
-    yield one
-    one.close()
+    daemon = RunningDaemon(folder).start()
+    yield daemon
+    daemon.close()
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -173,12 +173,12 @@ def test_trust_works_from_a_subfolder_of_the_project(person: Person) -> None:
         status, out, err = person.haft("--root", str(below), *words)
         return status, out + err
 
-    status, said = haft("trust")
-    assert status == 2 and ".haft/tools/git/a.toml (new)" in said
+    status, output = haft("trust")
+    assert status == 2 and ".haft/tools/git/a.toml (new)" in output
     assert haft("trust", "--yes")[0] == 0
-    status, said = haft("trust")
-    assert status == 0 and "all of it is trusted already" in said
-    status, said = haft("spawn", "--id", "w", "--wait", "stopped", "where")
-    assert (status, said.splitlines()[0]) == (0, str(person.root))
-    status, said = haft("trust", "--revoke")
-    assert (status, said.strip()) == (0, f"haft trust: {person.root} is not trusted any more")
+    status, output = haft("trust")
+    assert status == 0 and "all of it is trusted already" in output
+    status, output = haft("spawn", "--id", "w", "--wait", "stopped", "where")
+    assert (status, output.splitlines()[0]) == (0, str(person.root))
+    status, output = haft("trust", "--revoke")
+    assert (status, output.strip()) == (0, f"haft trust: {person.root} is not trusted any more")

@@ -66,11 +66,11 @@ def silent(pid: int) -> Answer:
 
 @pytest.fixture
 def serve(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Answer], None]]:
-    made: list[FakeDaemon] = []
+    daemons: list[FakeDaemon] = []
     monkeypatch.setenv("HAFT_SOCKET", str(short_tmp / "s"))
     monkeypatch.setenv("XDG_STATE_HOME", str(short_tmp / "state"))
-    yield lambda answer: made.append(FakeDaemon(short_tmp / "s", answer))
-    for one in made:
+    yield lambda answer: daemons.append(FakeDaemon(short_tmp / "s", answer))
+    for one in daemons:
         one.close()
 
 
@@ -86,12 +86,12 @@ def test_every_command_names_both_versions_and_the_remedy(
 ) -> None:
     serve(kind(1))
     assert main(words.split()) == 4
-    said = capsys.readouterr().err
+    output = capsys.readouterr().err
     if words.startswith("stop"):
-        assert "haftd 3.1" in said and "without --if-idle" in said
+        assert "haftd 3.1" in output and "without --if-idle" in output
     else:
         for part in ("haftd 3.1", "version 2", "this haft version 1", "`haft stop`"):
-            assert part in said
+            assert part in output
 
 
 @pytest.mark.parametrize("kind", [refusing, answering])
@@ -151,8 +151,8 @@ def test_the_daemon_names_the_required_version(
 
 async def test_both_clients_raise_a_version_error(serve: Callable[[Answer], None]) -> None:
     serve(answering(7))
-    with Haft.connect() as one, pytest.raises(VersionMismatch) as raised:
-        one.ping()
+    with Haft.connect() as wire, pytest.raises(VersionMismatch) as raised:
+        wire.ping()
     assert (raised.value.protocol, raised.value.version, raised.value.pid) == (2, "3.1", 7)
     async with aio.connect() as other:
         with pytest.raises(VersionMismatch):

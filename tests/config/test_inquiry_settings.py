@@ -108,7 +108,7 @@ def test_an_invalid_section_is_named_and_the_model_left_out(
 ) -> None:
     """No possible key is shown."""
     found, problems = load_settings(written(tmp_path, BEGIN + text))
-    assert [one.key for one in problems] == [
+    assert [problem.key for problem in problems] == [
         "inquiry.llm" + (f".{key}" if key else ""),
         "inquiry.backends",
     ]
@@ -121,7 +121,7 @@ def test_a_model_without_a_section_is_left_out(tmp_path: Path) -> None:
     text = '[inquiry]\nbackends = ["llm", "command"]\n'
     found, problems = load_settings(written(tmp_path, text))
     assert found.inquiry.backends == ()
-    assert [one.key for one in problems] == ["inquiry.backends"] * 2
+    assert [problem.key for problem in problems] == ["inquiry.backends"] * 2
 
 
 PAGE = (ROOT / "docs" / "inquiries.md").read_text()

@@ -122,7 +122,7 @@ async def many_may_ask_at_once(bench: Bench) -> None:
 
         for number in range(5):
             nursery.start_soon(ask, number)
-    assert len(outcomes) == 5 and all(isinstance(one, Answered) for one in outcomes)
+    assert len(outcomes) == 5 and all(isinstance(outcome, Answered) for outcome in outcomes)
 
 
 async def a_secret_is_given_and_shown_nowhere(bench: Bench) -> None:

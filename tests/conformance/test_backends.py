@@ -55,7 +55,7 @@ class FakeBench:
 
     def stage(self, *replies: object) -> AbstractAsyncContextManager[Backend]:
         steps: dict[str, Any] = {DECLINES: Declined("so"), HANGS: trio.Event()}
-        known = [steps[one] if one in (DECLINES, HANGS) else one for one in replies]
+        known = [steps[reply] if reply in (DECLINES, HANGS) else reply for reply in replies]
         self._backend = FakeBackend(known)
         return as_it_is(self._backend)
 
@@ -104,15 +104,15 @@ class ClientBench:
                 await trio.lowlevel.checkpoint()
 
         def send(message: bytes) -> None:
-            said = json.loads(message)
-            if said["method"] == "$/cancelRequest":
-                bench._open.remove(said["params"]["id"])
+            document = json.loads(message)
+            if document["method"] == "$/cancelRequest":
+                bench._open.remove(document["params"]["id"])
                 return
-            assert said["method"] == "inquiry/ask"
+            assert document["method"] == "inquiry/ask"
             reply = replies.pop(0)
-            id_ = json.dumps(said["id"]).encode()
+            id_ = json.dumps(document["id"]).encode()
             if reply == HANGS:
-                bench._open.add(said["id"])
+                bench._open.add(document["id"])
             elif reply == DECLINES:
                 error = b'{"code":-32800,"message":"not now"}'
                 nursery.start_soon(hear, Response(id_, None, error))
@@ -203,7 +203,7 @@ class LlmBench:
 
     @asynccontextmanager
     async def _serve(self, replies: list[object]) -> AsyncIterator[Backend]:
-        said = recorded("openai")
+        recording = recorded("openai")
         steps: list[Step] = []
         context: Any = []
         for reply in replies:
@@ -212,11 +212,13 @@ class LlmBench:
             elif reply == DECLINES:
                 context = "no conversation"
             else:
-                steps.append(said.text(json.dumps(reply)))
+                steps.append(recording.text(json.dumps(reply)))
         self._server = Server(steps, judge("openai"))
         async with serving(self._server):
             # Each question gets its own staged reply, so none shares a request with another.
-            backend = Conversing(said.settings(self._server.url, gather_ms=0), said.environ)
+            backend = Conversing(
+                recording.settings(self._server.url, gather_ms=0), recording.environ
+            )
             backend.context = context
             yield backend
         assert not self._server.faults

@@ -235,7 +235,10 @@ class BuiltinBench:
     def stage(self, part: Part) -> tuple[Runtime, Call] | None:
         async def asks(call: Call, context: RuntimeContext) -> str:
             return " ".join(
-                [str(await context.ask(one).wait()).replace("T", "t") for one in part.questions]
+                [
+                    str(await context.ask(question).wait()).replace("T", "t")
+                    for question in part.questions
+                ]
             )
 
         async def fails(call: Call, context: RuntimeContext) -> str:
@@ -277,11 +280,11 @@ class McpBench:
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_the_runtime_of_mcp_servers_obeys_the_rules(era: str) -> None:
-    made: list[Call] = []
+    calls: list[Call] = []
 
     def make_call(name: str, settings: McpServer) -> Call:
-        made.append(kit.call(*settings.argv, stdin="pipe", output="outcome"))
-        return made[-1]
+        calls.append(kit.call(*settings.argv, stdin="pipe", output="outcome"))
+        return calls[-1]
 
     async with trio.open_nursery() as nursery:
         environment = Environment(
@@ -300,4 +303,4 @@ async def test_the_runtime_of_mcp_servers_obeys_the_rules(era: str) -> None:
         servers = Servers(settings, environment)
         assert await check_runtime(McpBench(servers)) == ["asks", "cannot start"]
         nursery.cancel_scope.cancel()
-    assert not [pid for call in made for pid in kit.lives(call)]
+    assert not [pid for call in calls for pid in kit.lives(call)]

@@ -127,7 +127,9 @@ def _hello(daemon: RunningDaemon) -> _Talk:
     talk.ask("ping")
     talk.wire.send({"jsonrpc": "2.0", "id": 1, "method": "rpc.discover"})
     document = talk.wire.receive()["result"]
-    talk.lines.append({"on": "hello", "discovered": [one["name"] for one in document["methods"]]})
+    talk.lines.append(
+        {"on": "hello", "discovered": [method["name"] for method in document["methods"]]}
+    )
     return talk
 
 

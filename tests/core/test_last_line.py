@@ -11,9 +11,9 @@ from haftd.core.text import STRIPPED, last_line
 
 
 def spool(data: bytes) -> Spool:
-    made = Spool(1 << 16, 0, None, Budget(0))
-    made.append(data)
-    return made
+    spool = Spool(1 << 16, 0, None, Budget(0))
+    spool.append(data)
+    return spool
 
 
 @given(st.lists(st.sampled_from([b"\n", b"\r", b"$ ", b"a", "é".encode(), b" "]), max_size=80))

@@ -36,9 +36,9 @@ WORDS = st.sampled_from(
 
 def handle(memory: int = 1 << 20, disk: int = 0) -> Handle:
     spool = make(memory=memory, disk=disk)
-    one = Handle(id="a", tool="t", session="s", generation=1, spool=spool, now=0.0)
-    one.start(0.0)
-    return one
+    handle = Handle(id="a", tool="t", session="s", generation=1, spool=spool, now=0.0)
+    handle.start(0.0)
+    return handle
 
 
 def all_of(reader: OutputTail) -> list[OutputChunk]:

@@ -70,11 +70,11 @@ class FakeRegistry:
         return handle
 
     def find(self, session: str, id: str, generation: int) -> Handle | None:
-        return next((one for one in self.handles if one.id == id), None)
+        return next((handle for handle in self.handles if handle.id == id), None)
 
     def told(self, results: list[object], budget: int) -> list[Any]:
-        made = truncate_batch(results, self.find, budget)
-        return [json.loads(msgspec.json.encode(one)) for one in made]
+        replies = truncate_batch(results, self.find, budget)
+        return [json.loads(msgspec.json.encode(one)) for one in replies]
 
 
 @pytest.fixture
@@ -144,15 +144,15 @@ def test_a_running_handle_reports_its_cut_in_omitted(registry: FakeRegistry) -> 
 
 def test_base64_is_never_cut(registry: FakeRegistry) -> None:
     raw = read_handle(registry.add(lines(500), code=1), 2.0, view="raw")
-    (told,) = registry.told([raw, seen(registry.add(lines(500)))], 2_000)[:1]
-    assert told["content"] == msgspec.to_builtins(raw, enc_hook=as_text)["content"]
+    (reply,) = registry.told([raw, seen(registry.add(lines(500)))], 2_000)[:1]
+    assert reply["content"] == msgspec.to_builtins(raw, enc_hook=as_text)["content"]
 
 
 def test_an_evicted_handle_costs_only_the_path(registry: FakeRegistry) -> None:
     state = seen(registry.add(lines(500)))
     registry.handles.clear()
-    (told,) = registry.told([state], 1_000)
-    assert told["truncated"]["path"] is None and told["truncated"]["kept"] < 1_000
+    (reply,) = registry.told([state], 1_000)
+    assert reply["truncated"]["path"] is None and reply["truncated"]["kept"] < 1_000
 
 
 def test_results_without_a_state_are_unchanged_beside_a_cut_one(registry: FakeRegistry) -> None:
@@ -161,9 +161,9 @@ def test_results_without_a_state_are_unchanged_beside_a_cut_one(registry: FakeRe
 
     row = Row("x" * 5_000)
     results = [row, [row], {"said": row}, seen(registry.add(lines(500)))]
-    made = truncate_batch(results, registry.find, 1_000)
-    assert all(one is other for one, other in zip(made[:3], results[:3], strict=True))
-    assert made[3] is not results[3]
+    replies = truncate_batch(results, registry.find, 1_000)
+    assert all(one is other for one, other in zip(replies[:3], results[:3], strict=True))
+    assert replies[3] is not results[3]
 
 
 def test_empty_fields_stay_left_out_of_a_cut_state(registry: FakeRegistry) -> None:
@@ -172,13 +172,13 @@ def test_empty_fields_stay_left_out_of_a_cut_state(registry: FakeRegistry) -> No
         pending: list[object] = []
 
     told = Told([seen(registry.add(lines(500)))])
-    (made,) = truncate_batch([told], registry.find, 1_000)
-    assert isinstance(made, dict) and set(made) == {"completed"}
+    (reply,) = truncate_batch([told], registry.find, 1_000)
+    assert isinstance(reply, dict) and set(reply) == {"completed"}
 
 
 def test_a_text_at_the_limit_is_whole(registry: FakeRegistry) -> None:
-    told = registry.told([seen(registry.add("x" * size)) for size in (100, 100, 500)], 300)
-    assert [one["result"] == "x" * 100 for one in told] == [True, True, False]
+    replies = registry.told([seen(registry.add("x" * size)) for size in (100, 100, 500)], 300)
+    assert [one["result"] == "x" * 100 for one in replies] == [True, True, False]
 
 
 def test_a_structured_result_cut_twice_has_one_line(registry: FakeRegistry) -> None:

@@ -63,19 +63,19 @@ def test_omitted_bytes_are_counted(text: str, most: int, termination: Terminatio
 
 def test_an_allowed_result_is_released_unchanged() -> None:
     for termination in ALL:
-        told, spool = withheld().release(termination, ReviewDecision("allow"))
-        assert told == termination
+        outcome, spool = withheld().release(termination, ReviewDecision("allow"))
+        assert outcome == termination
         assert content(spool) == (b"printed" if termination.is_output else b"")
 
 
 def test_an_edited_result_replaces_the_text() -> None:
     for termination in ALL:
-        told, spool = withheld().release(termination, ReviewDecision("edit", text="other"))
-        assert told.by == termination.by and told.exit == termination.exit
+        outcome, spool = withheld().release(termination, ReviewDecision("edit", text="other"))
+        assert outcome.by == termination.by and outcome.exit == termination.exit
         assert content(spool) == (b"other" if termination.is_output else b"")
     assert withheld().release(SAID, ReviewDecision("edit", text="other"))[0].result == "other"
-    told, _ = withheld().release(BROKE, ReviewDecision("edit", text="other"))
-    assert told.failure == ToolError("other", (), True)
+    outcome, _ = withheld().release(BROKE, ReviewDecision("edit", text="other"))
+    assert outcome.failure == ToolError("other", (), True)
 
 
 def test_a_hint_that_quotes_the_output_is_released_with_the_output_only() -> None:
@@ -92,27 +92,27 @@ def test_a_hint_that_quotes_the_output_is_released_with_the_output_only() -> Non
 @pytest.mark.parametrize("decision", ["deny", "skip"])
 def test_a_denied_or_skipped_result_keeps_no_output(decision: str) -> None:
     for termination in ALL:
-        one = withheld()
-        told, spool = one.release(
+        result = withheld()
+        outcome, spool = result.release(
             termination,
             ReviewDecision("deny" if decision == "deny" else "skip", explanation="word"),
         )
-        assert spool is None and one.spool.read(0, 100) == b"" and told.exit is None
+        assert spool is None and result.spool.read(0, 100) == b"" and outcome.exit is None
         if decision == "deny":
-            assert told.failure == ToolError("word") and told.result is None
+            assert outcome.failure == ToolError("word") and outcome.result is None
         elif termination is PASSED:
-            assert told.failure is None and told.result is None and told.limit == "wall_s"
+            assert outcome.failure is None and outcome.result is None and outcome.limit == "wall_s"
         else:
-            assert (told.result, told.failure, told.is_raw) == ("word", None, False)
-        assert "printed" not in repr(told) and "broke" not in repr(told)
+            assert (outcome.result, outcome.failure, outcome.is_raw) == ("word", None, False)
+        assert "printed" not in repr(outcome) and "broke" not in repr(outcome)
 
 
 def test_a_discarded_result_names_the_canceller() -> None:
-    one = withheld()
-    told = one.discard(SAID, EndedBy("abort", "vim"))
-    assert told.by == EndedBy("abort", "vim") and told.result is None and told.exit is None
-    assert told.failure is not None and "given up" in told.failure.message
-    assert one.spool.read(0, 100) == b""
+    result = withheld()
+    outcome = result.discard(SAID, EndedBy("abort", "vim"))
+    assert outcome.by == EndedBy("abort", "vim") and outcome.result is None and outcome.exit is None
+    assert outcome.failure is not None and "given up" in outcome.failure.message
+    assert result.spool.read(0, 100) == b""
 
 
 def test_a_discarded_result_names_surviving_processes() -> None:
@@ -121,9 +121,9 @@ def test_a_discarded_result_names_surviving_processes() -> None:
 
 
 def test_late_output_is_not_released() -> None:
-    one = withheld()
-    _, spool = one.release(PRINTED, ReviewDecision("allow"))
-    one.emit(b"late")
+    result = withheld()
+    _, spool = result.release(PRINTED, ReviewDecision("allow"))
+    result.emit(b"late")
     assert content(spool) == b"printed"
-    one.drop()
+    result.drop()
     assert content(spool) == b"printed"

@@ -41,7 +41,7 @@ class Host(AskedClient):
         )
 
     def states(self) -> dict[str, str]:
-        return {one["id"]: one["state"] for one in self.call("handles/list")["handles"]}
+        return {row["id"]: row["state"] for row in self.call("handles/list")["handles"]}
 
     def refused(self, number: int) -> Refused:
         with pytest.raises(Refused) as caught:

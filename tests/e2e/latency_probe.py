@@ -79,8 +79,8 @@ class Prober:
     def __exit__(self, *_: object) -> None:
         output, _stderr = self._process.communicate()
         assert self._process.returncode == 0
-        told = json.loads(output)
-        self.calls, self.stderr_tail = (Delays(told[name]) for name in ("calls", "noise"))
+        report = json.loads(output)
+        self.calls, self.stderr_tail = (Delays(report[name]) for name in ("calls", "noise"))
 
 
 def _probe(path: Path) -> None:

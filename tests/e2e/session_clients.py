@@ -61,13 +61,13 @@ class AskedClient(Wire):
 def serving(tools: str) -> Iterator[RunningDaemon]:
     """A daemon with these definitions, with which nothing is wrong."""
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
-    one = RunningDaemon(folder)
-    one.tools(tools)
-    one.start()
-    with one.connect() as wire:
+    daemon = RunningDaemon(folder)
+    daemon.tools(tools)
+    daemon.start()
+    with daemon.connect() as wire:
         assert wire.call("daemon/status")["problems"] == []
-    yield one
-    one.close()
+    yield daemon
+    daemon.close()
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -85,8 +85,8 @@ def joined(daemon: RunningDaemon, kind: Callable[..., C]) -> Iterator[Callable[.
         return clients[-1]
 
     yield make
-    for one in clients:
-        one.close()
+    for client in clients:
+        client.close()
     with daemon.connect() as last:
         for name in used:
             last.call("session/close", session=name)

@@ -76,7 +76,9 @@ def test_a_tool_that_cannot_run_is_refused_with_the_reason(wire: Wire) -> None:
         ) as refused:
             wire.call("tools/call", tool="chosen", arguments={"how": "mongo"})
         assert refused.value.code == -32014
-        problems = {one["key"]: one["message"] for one in wire.call("daemon/status")["problems"]}
+        problems = {
+            problem["key"]: problem["message"] for problem in wire.call("daemon/status")["problems"]
+        }
         assert "of its own" in problems["haft.runtimes.pty"]
         assert "one of stdio, pty, vfs, wasm, sqlite, broken" in problems["tools.unknown.runtime"]
 

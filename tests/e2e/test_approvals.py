@@ -68,7 +68,7 @@ def test_nothing_runs_before_approval(asker: RunningDaemon, join: Join) -> None:
     }
     assert host.states() == {"h": "pending"}
     assert host.call("fetch", id="h")["state"] == "pending"
-    assert [one["approval_id"] for one in host.waiting()] == [approval_id]
+    assert [row["approval_id"] for row in host.waiting()] == [approval_id]
     assert records(asker, host.session) == []
     host.decide({"approval_id": approval_id}, "allow", reason="fine")
     state = host.finish(spawned)
@@ -258,7 +258,7 @@ def test_a_spawn_through_tools_call_awaits_approval(join: Join) -> None:
 def test_input_awaits_approval_and_is_then_written(join: Join) -> None:
     host = join()
     host.finish(host.spawn("typed"))
-    given = host.start("apply", id="h", input={"line": "good"}, timeout_ms=0)
+    reply = host.start("apply", id="h", input={"line": "good"}, timeout_ms=0)
     asked = host.asked()
     assert asked["params"]["action"] == "apply"
     assert asked["params"]["arguments"] == {"input": {"line": "good"}, "timeout_ms": 0}
@@ -270,7 +270,7 @@ def test_input_awaits_approval_and_is_then_written(join: Join) -> None:
     again = host.asked()
     assert "cannot be changed" in json.dumps(again["params"]["refused"])
     host.say(again, "edit", arguments={"input": {"line": "bad"}, "wait": "stopped"})
-    assert host.finish(given)["exit"] == {"code": 1}
+    assert host.finish(reply)["exit"] == {"code": 1}
 
 
 def test_invalid_input_is_refused_before_approval(join: Join) -> None:
@@ -285,7 +285,7 @@ def test_a_secret_is_not_shown_and_so_not_edited(asker: RunningDaemon, join: Joi
     host = join()
     host.finish(host.spawn("typed"))
     secret = {"text": "canary-2", "secret": True}
-    given = host.start("apply", id="h", input=secret, timeout_ms=0)
+    reply = host.start("apply", id="h", input=secret, timeout_ms=0)
     asked = host.asked()
     assert asked["params"]["arguments"]["input"] == {"withheld": True}
     assert "canary-2" not in json.dumps(asked)
@@ -293,7 +293,7 @@ def test_a_secret_is_not_shown_and_so_not_edited(asker: RunningDaemon, join: Joi
         host.decide(asked["params"], "edit", arguments={"input": "x"})
     assert caught.value.code == -32005
     host.say(asked, "allow")
-    host.finish(given)
+    host.finish(reply)
     assert "canary-2" not in (asker.state / "haft" / "audit.jsonl").read_text()
 
 
@@ -314,10 +314,10 @@ def test_reading_and_aborting_await_approval_where_the_policy_requires(join: Joi
 def test_an_abort_right_after_the_start_awaits_approval(join: Join) -> None:
     """The process does not exist yet, although its start needed no approval."""
     host = join()
-    given = {"tool": "watched", "id": "h", "args": {"text": "hello"}}
+    params = {"tool": "watched", "id": "h", "args": {"text": "hello"}}
     host.send(
         [
-            {"jsonrpc": "2.0", "id": "s", "method": "spawn", "params": given},
+            {"jsonrpc": "2.0", "id": "s", "method": "spawn", "params": params},
             {"jsonrpc": "2.0", "id": "a", "method": "abort", "params": {"id": "h"}},
         ]
     )
@@ -353,10 +353,10 @@ def test_a_skipped_action_reports_no_output_as_omitted(join: Join) -> None:
 def test_input_for_an_ended_handle_asks_no_more(join: Join) -> None:
     host, other = join(), join("other", able=False)
     host.finish(host.spawn("typed"))
-    given = host.start("apply", id="h", input="x")
+    reply = host.start("apply", id="h", input="x")
     host.asked()
     other.call("abort", id="h")
-    assert host.refused(given).code == -32008
+    assert host.refused(reply).code == -32008
     assert host.waiting() == []
     assert host.told("$/cancelRequest")
 
@@ -562,8 +562,8 @@ def test_an_await_in_the_same_batch_finds_the_pending_call(join: Join) -> None:
     for name in ("one", "three"):
         other.call("abort", id=name)
     replies = next(one for one in iter(host.receive, None) if isinstance(one, list))
-    assert [one["id"] for one in replies] == [101, 102, 103, 104]
-    assert {one["id"] for one in replies[0]["result"]["completed"]} == {"one", "two", "three"}
+    assert [reply["id"] for reply in replies] == [101, 102, 103, 104]
+    assert {reply["id"] for reply in replies[0]["result"]["completed"]} == {"one", "two", "three"}
     assert "was skipped" in replies[2]["result"]["result"]
 
 
@@ -662,23 +662,23 @@ def test_a_closed_session_has_no_pending_approval(join: Join) -> None:
 def test_a_stopping_daemon_answers_pending_calls(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
-    one = make_daemon()
-    one.tools(TOOLS)
-    one.start()
-    with Host(one, "host", "s", able=False) as host:
+    daemon = make_daemon()
+    daemon.tools(TOOLS)
+    daemon.start()
+    with Host(daemon, "host", "s", able=False) as host:
         host.finish(host.spawn("watched", "w"))
         spawned, read = host.spawn("careful"), host.start("fetch", id="w")
         until(lambda: len(host.waiting()) == 2, "two that wait")
         host.call("daemon/shutdown")
         assert host.refused(spawned).code == host.refused(read).code == -32013
-    assert one.process is not None and one.process.wait(20) == 0
+    assert daemon.process is not None and daemon.process.wait(20) == 0
 
 
 def test_an_expired_approval_is_a_denial(make_daemon: Callable[..., RunningDaemon]) -> None:
-    one = make_daemon("[daemon]\napproval_timeout_s = 0.2\n")
-    one.tools(TOOLS)
-    one.start()
-    with Host(one, "host", "s", able=True) as host:
+    daemon = make_daemon("[daemon]\napproval_timeout_s = 0.2\n")
+    daemon.tools(TOOLS)
+    daemon.start()
+    with Host(daemon, "host", "s", able=True) as host:
         host.finish(host.spawn("watched", "w"))
         for method, params in (
             ("spawn", {"tool": "careful", "id": "h", "args": {"text": "x"}}),

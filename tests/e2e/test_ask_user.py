@@ -102,7 +102,7 @@ def test_a_question_ends_with_its_call(host: Client) -> None:
     host.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": running}})
     assert host.told("$/cancelRequest")["params"] == {"id": asked["id"]}
     until(
-        lambda: all(one["state"] == "stopped" for one in host.call("handles/list")["handles"]),
+        lambda: all(row["state"] == "stopped" for row in host.call("handles/list")["handles"]),
         "it has ended",
     )
 
@@ -121,7 +121,7 @@ def test_ask_user_is_listed_described_and_can_be_disabled(
     host: Client, make_daemon: Callable[..., RunningDaemon]
 ) -> None:
     for provider in ("generic", "openai", "anthropic", "google", "ollama", "mcp"):
-        tools = {one["name"]: one for one in host.call("tools/list", provider=provider)["tools"]}
+        tools = {tool["name"]: tool for tool in host.call("tools/list", provider=provider)["tools"]}
         listed = tools["ask_user"]
         assert (listed["source"], listed["runtime"]) == ("builtin", "builtin")
         assert not listed["stateful"] and "question" in listed["parameters"]["properties"]
@@ -131,6 +131,6 @@ def test_ask_user_is_listed_described_and_can_be_disabled(
     other.tools("[tools.ask_user]\nenable = false\n")
     with other.start().connect() as wire:
         assert wire.call("daemon/status")["problems"] == []
-        assert "ask_user" not in [one["name"] for one in wire.call("tools/list")["tools"]]
+        assert "ask_user" not in [tool["name"] for tool in wire.call("tools/list")["tools"]]
         with pytest.raises(Refused, match="-32003"):
             wire.call("tools/call", tool="ask_user", arguments={"question": "?"})

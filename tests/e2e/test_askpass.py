@@ -49,8 +49,8 @@ class Asker:
 
 @pytest.fixture
 def wire(shared_daemon: RunningDaemon) -> Iterator[Wire]:
-    with shared_daemon.connect() as one:
-        yield one
+    with shared_daemon.connect() as wire:
+        yield wire
 
 
 def text(state: dict[str, Any]) -> str:
@@ -61,19 +61,19 @@ def text(state: dict[str, Any]) -> str:
 @pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
 def test_a_sudo_style_prompt_is_a_secret_question(wire: Wire, terminal: bool) -> None:
     sudo = 'x=$("$SUDO_ASKPASS" "[sudo] password for me: ") && echo "got $x"; cat'
-    one = Asker(wire, sudo, terminal=terminal)
-    assert (one.first["state"], one.first["waited"]) == ("waiting", "input")
-    assert one.first["question"] == {
+    asker = Asker(wire, sudo, terminal=terminal)
+    assert (asker.first["state"], asker.first["waited"]) == ("waiting", "input")
+    assert asker.first["question"] == {
         "id": "askpass.1",
         "text": "[sudo] password for me: ",
         "answer_type": {"type": "secret"},
     }
     with pytest.raises(Refused) as wrong:
-        one.answer(7)
+        asker.answer(7)
     assert wrong.value.code == -32011
-    state = one.answer("a b\tc'é", wait="input")
+    state = asker.answer("a b\tc'é", wait="input")
     assert state["state"] == "running" and "got a b\tc'é\n" in state["content"].replace("\r", "")
-    one.call("abort")
+    asker.call("abort")
 
 
 class Guarded(BaseHTTPRequestHandler):
@@ -101,14 +101,14 @@ def test_git_asks_for_a_name_openly_and_for_a_password_as_a_secret(
         server.seen = []  # type: ignore[attr-defined]
         threading.Thread(target=server.serve_forever, daemon=True).start()
         place = f"http://127.0.0.1:{server.server_address[1]}"
-        one = Asker(wire, f"git -c credential.helper= ls-remote {place}/r.git", terminal=terminal)
-        question = one.first["question"]
+        asker = Asker(wire, f"git -c credential.helper= ls-remote {place}/r.git", terminal=terminal)
+        question = asker.first["question"]
         assert question["text"] == f"Username for '{place}': "
         assert question["answer_type"] == {"type": "text"}
-        state = one.answer("ada", wait="input")
+        state = asker.answer("ada", wait="input")
         assert state["question"]["text"] == f"Password for '{place.replace('//', '//ada@')}': "
         assert state["question"]["answer_type"] == {"type": "secret"}
-        state = one.answer(CANARY)
+        state = asker.answer(CANARY)
         assert state["exit"] == {"code": 128} and "not found" in text(state)
         server.shutdown()
         assert server.seen == [f"ada:{CANARY}"]  # type: ignore[attr-defined]
@@ -138,35 +138,37 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_ssh
 def test_ssh_keygen_asks_for_a_passphrase(wire: Wire, key: Path) -> None:
-    one = Asker(wire, f"ssh-keygen -y -f {key}")
-    assert one.first["question"]["answer_type"] == {"type": "secret"}
-    assert "passphrase" in one.first["question"]["text"]
-    assert text(one.answer(CANARY)).startswith("ssh-ed25519 ")
+    asker = Asker(wire, f"ssh-keygen -y -f {key}")
+    assert asker.first["question"]["answer_type"] == {"type": "secret"}
+    assert "passphrase" in asker.first["question"]["text"]
+    assert text(asker.answer(CANARY)).startswith("ssh-ed25519 ")
 
 
 @needs_ssh
 def test_ssh_add_asks_again_after_a_wrong_passphrase(wire: Wire, key: Path) -> None:
-    one = Asker(wire, f"ssh-agent sh -c 'ssh-add {key} && ssh-add -l'")
-    state = one.answer("wrong", wait="input")
+    asker = Asker(wire, f"ssh-agent sh -c 'ssh-add {key} && ssh-add -l'")
+    state = asker.answer("wrong", wait="input")
     assert "Bad passphrase" in state["question"]["text"]
     assert state["question"]["id"] == "askpass.2"
-    assert "(ED25519)" in text(one.answer(CANARY))
+    assert "(ED25519)" in text(asker.answer(CANARY))
 
 
 @needs_ssh
 def test_on_a_terminal_ssh_asks_there(wire: Wire, key: Path) -> None:
-    one = Asker(wire, f"ssh-keygen -y -f {key}", terminal=True)
-    assert one.first["state"] == "running" and one.first["input_wanted"]["kind"] == "secret"
-    assert "ssh-ed25519 " in text(one.answer({"line": CANARY, "secret": True}))
+    asker = Asker(wire, f"ssh-keygen -y -f {key}", terminal=True)
+    assert asker.first["state"] == "running" and asker.first["input_wanted"]["kind"] == "secret"
+    assert "ssh-ed25519 " in text(asker.answer({"line": CANARY, "secret": True}))
 
 
 @pytest.mark.parametrize(("answer", "status"), [(True, 0), (False, 1)])
 def test_a_confirmation_is_answered_by_the_exit_status(
     wire: Wire, answer: bool, status: int
 ) -> None:
-    one = Asker(wire, 'SSH_ASKPASS_PROMPT=confirm "$SSH_ASKPASS" "Allow use of key?"; echo "<$?>"')
-    assert one.first["question"]["answer_type"] == {"type": "boolean"}
-    assert text(one.answer(answer)) == f"<{status}>\n"
+    asker = Asker(
+        wire, 'SSH_ASKPASS_PROMPT=confirm "$SSH_ASKPASS" "Allow use of key?"; echo "<$?>"'
+    )
+    assert asker.first["question"]["answer_type"] == {"type": "boolean"}
+    assert text(asker.answer(answer)) == f"<{status}>\n"
 
 
 def test_an_informational_prompt_asks_nothing(wire: Wire) -> None:
@@ -192,24 +194,24 @@ Are you sure you want to continue connecting (yes/no/[fingerprint])? """
     ],
 )
 def test_only_known_open_prompts_are_not_secret(wire: Wire, prompt: str, kind: str) -> None:
-    one = Asker(wire, f'"$SSH_ASKPASS" {shlex.quote(prompt)}')
-    assert one.first["question"]["answer_type"] == {"type": kind}
-    assert one.first["question"]["text"] == prompt
-    one.call("abort")
+    asker = Asker(wire, f'"$SSH_ASKPASS" {shlex.quote(prompt)}')
+    assert asker.first["question"]["answer_type"] == {"type": kind}
+    assert asker.first["question"]["text"] == prompt
+    asker.call("abort")
 
 
 def test_twenty_prompts_at_once_are_asked_in_turn(wire: Wire) -> None:
     ask = 'for n in $(seq 20); do (echo "$n=$("$SSH_ASKPASS" "n$n ")") & done; wait'
-    one = Asker(wire, ask)
-    state = one.first
+    asker = Asker(wire, ask)
+    state = asker.first
     for count in range(1, 21):
         assert state["state"] == "waiting"
         name = state["question"]["text"]
         more = {"wait": "input"} if count < 20 else {}
-        state = one.answer(name[1:].strip() + "!", **more)
+        state = asker.answer(name[1:].strip() + "!", **more)
         while count < 20 and state["state"] == "running":
-            state = one.call("fetch", wait="input", timeout_ms=20_000)
-    lines = one.call("fetch", view="all").get("result", "").split()
+            state = asker.call("fetch", wait="input", timeout_ms=20_000)
+    lines = asker.call("fetch", view="all").get("result", "").split()
     assert sorted(lines) == sorted(f"{n}={n}!" for n in range(1, 21))
 
 
@@ -224,60 +226,60 @@ def until(one: Asker, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]
 
 def test_after_a_killed_helper_the_next_one_is_asked(wire: Wire) -> None:
     two = " ".join(f'"$SSH_ASKPASS" {name} & echo {name} $!;' for name in ("one", "two"))
-    one = Asker(wire, f"{two} wait; cat")
+    asker = Asker(wire, f"{two} wait; cat")
     state = until(
-        one, lambda state: state["state"] == "waiting" and state["content"].count("\n") == 2
+        asker, lambda state: state["state"] == "waiting" and state["content"].count("\n") == 2
     )
     asked = state["question"]["text"]
     pids = dict(line.split() for line in state["content"].splitlines())
     os.kill(int(pids.pop(asked)), signal.SIGKILL)
-    state = until(one, lambda state: state.get("question", {}).get("text") in pids)
-    assert "yes\n" in one.answer("yes", wait="output", view="all")["content"]
-    one.call("abort")
+    state = until(asker, lambda state: state.get("question", {}).get("text") in pids)
+    assert "yes\n" in asker.answer("yes", wait="output", view="all")["content"]
+    asker.call("abort")
 
 
 def test_a_killed_helper_leaves_the_handle_running(wire: Wire) -> None:
-    one = Asker(wire, 'sh -c \'echo $$; exec "$SSH_ASKPASS" x\'; echo "<$?>"; cat', view="all")
-    assert one.first["state"] == "waiting"
-    os.kill(int(one.first["content"]), signal.SIGKILL)
-    state = until(one, lambda state: state["state"] == "running" and "<137>" in state["content"])
+    asker = Asker(wire, 'sh -c \'echo $$; exec "$SSH_ASKPASS" x\'; echo "<$?>"; cat', view="all")
+    assert asker.first["state"] == "waiting"
+    os.kill(int(asker.first["content"]), signal.SIGKILL)
+    state = until(asker, lambda state: state["state"] == "running" and "<137>" in state["content"])
     assert "question" not in state
-    state = one.call("apply", input={"line": "as before"}, wait="pattern", pattern="as before")
+    state = asker.call("apply", input={"line": "as before"}, wait="pattern", pattern="as before")
     assert state["waited"] == "matched"
-    one.call("abort")
+    asker.call("abort")
 
 
 def test_an_answer_to_a_withdrawn_question_is_not_typed(wire: Wire) -> None:
-    one = Asker(wire, "sh -c 'echo $$; exec \"$SSH_ASKPASS\" x'; cat", view="all")
-    os.kill(int(one.first["content"]), signal.SIGKILL)
-    until(one, lambda state: state["state"] == "running")
+    asker = Asker(wire, "sh -c 'echo $$; exec \"$SSH_ASKPASS\" x'; cat", view="all")
+    os.kill(int(asker.first["content"]), signal.SIGKILL)
+    until(asker, lambda state: state["state"] == "running")
     with pytest.raises(Refused) as late:
-        one.answer(f"{CANARY}\n", question="askpass.1")
+        asker.answer(f"{CANARY}\n", question="askpass.1")
     assert late.value.code == -32011 and "askpass.1" in late.value.message
-    state = one.call("apply", input={"eof": True}, wait="stopped", view="all")
+    state = asker.call("apply", input={"eof": True}, wait="stopped", view="all")
     assert CANARY not in text(state)
 
 
 def test_an_answer_may_name_its_question(wire: Wire) -> None:
-    one = Asker(wire, '"$SSH_ASKPASS" x')
+    asker = Asker(wire, '"$SSH_ASKPASS" x')
     with pytest.raises(Refused) as other:
-        one.answer("y", question="askpass.2")
+        asker.answer("y", question="askpass.2")
     assert other.value.code == -32011
-    assert text(one.answer("y", question="askpass.1")) == "y\n"
+    assert text(asker.answer("y", question="askpass.1")) == "y\n"
 
 
 def test_a_user_answers_on_the_command_line(shared_daemon: RunningDaemon, wire: Wire) -> None:
-    one = Asker(wire, '"$SSH_ASKPASS" "x: "')
-    words = ["--session", one.session, "apply", "a", "-"]
+    asker = Asker(wire, '"$SSH_ASKPASS" "x: "')
+    words = ["--session", asker.session, "apply", "a", "-"]
     done = run_haft(words, env=shared_daemon.env, given=f"{CANARY}\n")
     assert done.returncode == 0, done.stderr
     assert CANARY not in done.stderr
-    assert text(one.call("fetch", wait="stopped", view="all")) == f"{CANARY}\n"
+    assert text(asker.call("fetch", wait="stopped", view="all")) == f"{CANARY}\n"
 
 
 def test_an_abort_ends_the_question(wire: Wire) -> None:
-    one = Asker(wire, '"$SSH_ASKPASS" x')
-    state = one.call("abort")
+    asker = Asker(wire, '"$SSH_ASKPASS" x')
+    state = asker.call("abort")
     assert (state["state"], state["ended_by"]["by"]) == ("stopped", "abort")
     assert "question" not in state
 
@@ -285,12 +287,12 @@ def test_an_abort_ends_the_question(wire: Wire) -> None:
 def test_a_process_left_behind_cannot_ask(wire: Wire, tmp_path: Path) -> None:
     told = tmp_path / "told"
     ask = f'(sleep 0.1; "$SSH_ASKPASS" x >{told} 2>&1; echo $? >>{told}; sync {told}) >/dev/null &'
-    one = Asker(wire, ask, wait="stopped")
-    assert one.first["state"] == "stopped"
+    asker = Asker(wire, ask, wait="stopped")
+    assert asker.first["state"] == "stopped"
     wire.call("session/list")
-    state = one.call("fetch")
+    state = asker.call("fetch")
     while state.get("left_behind"):
-        state = one.call("fetch", wait="none")
+        state = asker.call("fetch", wait="none")
     message, status = told.read_text().splitlines()
     assert status == "1"
     assert (
@@ -301,18 +303,18 @@ def test_a_process_left_behind_cannot_ask(wire: Wire, tmp_path: Path) -> None:
 
 def test_a_question_outlives_its_client(shared_daemon: RunningDaemon) -> None:
     with shared_daemon.connect() as wire:
-        one = Asker(wire, '"$SSH_ASKPASS" x')
+        asker = Asker(wire, '"$SSH_ASKPASS" x')
     with shared_daemon.connect() as wire:
-        one.wire = wire
-        assert one.call("fetch")["question"]["text"] == "x"
-        assert text(one.answer("later")) == "later\n"
+        asker.wire = wire
+        assert asker.call("fetch")["question"]["text"] == "x"
+        assert text(asker.answer("later")) == "later\n"
 
 
 def test_a_signal_and_a_resize_reach_the_asking_program(wire: Wire) -> None:
-    one = Asker(wire, '"$SUDO_ASKPASS" x', terminal=True)
-    state = one.call("apply", input={"resize": {"rows": 30, "cols": 90}}, wait="none")
+    asker = Asker(wire, '"$SUDO_ASKPASS" x', terminal=True)
+    state = asker.call("apply", input={"resize": {"rows": 30, "cols": 90}}, wait="none")
     assert state["state"] == "waiting"
-    state = one.answer({"signal": "INT"})
+    state = asker.answer({"signal": "INT"})
     assert state["state"] == "stopped"
 
 
@@ -359,13 +361,13 @@ def test_a_forged_process_tag_reveals_nothing(shared_daemon: RunningDaemon, wire
 
 
 def test_a_hostile_prompt_is_cut_and_cleaned(wire: Wire) -> None:
-    one = Asker(
+    asker = Asker(
         wire,
         directly('"$HAFT_HANDLE"', "\x1b[31m\x1b]0;t\x07\x00\u202ea\r\b".replace("\0", ""), 80_000),
     )
-    shown = one.first["question"]["text"]
+    shown = asker.first["question"]["text"]
     assert len(shown.encode()) <= 4096 and set(shown) <= {"a", " ", "…"}
-    one.call("abort")
+    asker.call("abort")
 
 
 def test_the_environment_names_the_askpass_helper(shared_daemon: RunningDaemon, wire: Wire) -> None:
@@ -390,12 +392,12 @@ def test_the_environment_names_the_askpass_helper(shared_daemon: RunningDaemon, 
 def test_the_answer_reaches_the_asking_program_only(daemon: RunningDaemon, key: Path) -> None:
     with daemon.connect() as wire:
         wire.call("initialize", client={"name": "vim"}, protocol=1)
-        one = Asker(
+        asker = Asker(
             wire,
             f'ssh-keygen -y -f {key} >/dev/null; "$SUDO_ASKPASS" "Username for \'x\': " >/dev/null',
         )
-        one.answer(CANARY, wait="input")
-        state = one.answer(f"{CANARY}2")
+        asker.answer(CANARY, wait="input")
+        state = asker.answer(f"{CANARY}2")
         assert state["exit"] == {"code": 0}
     daemon.stop()
     for folder in (daemon.state, daemon.runtime, daemon.home):
@@ -404,14 +406,16 @@ def test_the_answer_reaches_the_asking_program_only(daemon: RunningDaemon, key: 
     assert CANARY not in daemon.log_text()
     lines = (daemon.state / "haft" / "audit.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines][1:]
-    told = [(one["event"], one["client"].get("name"), one["question"]) for one in records]
+    told = [
+        (record["event"], record["client"].get("name"), record["question"]) for record in records
+    ]
     assert told == [
         ("apply", "vim", "askpass.1"),
         ("askpass", None, "askpass.1"),
         ("apply", "vim", "askpass.2"),
         ("askpass", None, "askpass.2"),
     ]
-    assert all(one["withheld"] for one in records if one["event"] == "apply")
+    assert all(record["withheld"] for record in records if record["event"] == "apply")
 
 
 def test_outside_haft_the_helper_reports_an_error() -> None:

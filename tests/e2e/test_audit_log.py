@@ -87,23 +87,24 @@ class Audited:
     def records(self, event: str | None = None) -> list[dict[str, Any]]:
         records = [json.loads(line) for line in self.path.read_text().split("\n") if line]
         return [
-            one
-            for one in records
-            if one.get("session", self.session) == self.session and event in (None, one["event"])
+            record
+            for record in records
+            if record.get("session", self.session) == self.session
+            and event in (None, record["event"])
         ]
 
     def inputs(self) -> list[object]:
-        return [one.get("input", one.get("kind")) for one in self.records("apply")]
+        return [record.get("input", record.get("kind")) for record in self.records("apply")]
 
 
 @pytest.fixture(scope="module")
 def asking_daemon() -> Iterator[RunningDaemon]:
     """A daemon shared by tests that do not stop the daemon."""
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
-    one = RunningDaemon(folder)
-    one.tools(ASKS)
-    yield one.start()
-    one.close()
+    daemon = RunningDaemon(folder)
+    daemon.tools(ASKS)
+    yield daemon.start()
+    daemon.close()
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -136,7 +137,7 @@ def test_each_action_is_recorded_with_its_client(audited: Audited) -> None:
     client = {"name": "vim", "pid": os.getpid(), "transport": "unix"}
     here = {"session": audited.session, "handle": "c", "generation": 1}
     records = audited.records()
-    assert all(isinstance(one.pop("at"), float) for one in records)
+    assert all(isinstance(record.pop("at"), float) for record in records)
     assert records == [
         {"event": "spawn", "client": client, **here, "tool": "run", "command": "cat"},
         {"event": "apply", "client": client, **here, "input": {"line": "6 * 7"}},
@@ -151,7 +152,7 @@ def test_a_stop_request_is_recorded(alone: Audited) -> None:
     alone.call("daemon/shutdown")
     assert alone.daemon.process is not None
     assert alone.daemon.process.wait(20) == 0
-    assert [one["event"] for one in alone.records()] == ["daemon/shutdown"]
+    assert [record["event"] for record in alone.records()] == ["daemon/shutdown"]
 
 
 def test_refused_and_repeated_actions_are_not_recorded(audited: Audited) -> None:
@@ -182,7 +183,7 @@ def test_an_input_before_the_tool_runs_is_recorded_after_the_spawn(audited: Audi
         ]
     )
     audited.wire.receive()
-    assert [one["event"] for one in audited.records()] == ["spawn", "apply"]
+    assert [record["event"] for record in audited.records()] == ["spawn", "apply"]
 
 
 def test_secrets_are_in_no_file(audited: Audited) -> None:
@@ -201,8 +202,8 @@ def test_secrets_are_in_no_file(audited: Audited) -> None:
     state = audited.call("apply", id="q", input=f"{CANARY}3", wait="stopped")
     assert state["result"] == "in"
     given = [
-        {key: one[key] for key in ("input", "withheld", "kind", "question") if key in one}
-        for one in audited.records("apply")
+        {key: record[key] for key in ("input", "withheld", "kind", "question") if key in record}
+        for record in audited.records("apply")
     ]
     assert given == [
         {"withheld": True, "kind": "line"},
@@ -273,7 +274,7 @@ def test_the_audit_command_shows_each_input_with_its_client(alone: Audited) -> N
     whole = haft(alone.daemon, "audit")
     assert "line (withheld)" in whole and "abort" in whole
     records = json.loads(haft(alone.daemon, "audit", "--json", "-n", "2"))["records"]
-    assert [one["event"] for one in records] == ["apply", "abort"]
+    assert [record["event"] for record in records] == ["apply", "abort"]
 
 
 def test_invalid_records_are_skipped(alone: Audited) -> None:

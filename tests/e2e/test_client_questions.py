@@ -65,9 +65,9 @@ def test_a_question_can_be_answered_by_pull(join: Join) -> None:
 
     def is_unclaimed() -> bool:
         (status,) = (
-            one
-            for one in asker.call("daemon/status")["questions"]
-            if one["inquiry_id"] == open_question["inquiry_id"]
+            question
+            for question in asker.call("daemon/status")["questions"]
+            if question["inquiry_id"] == open_question["inquiry_id"]
         )
         assert status["question"] == "how"
         assert "tool" not in status
@@ -135,7 +135,7 @@ def test_a_secret_is_asked_of_a_user_and_is_in_no_record(join: Join, asker: Runn
     assert asked["params"]["target"] == "user"
     other.reply(asked, "canary-of-a-secret")
     assert client.finish(number) == {"answer": "canary-of-a-secret"}
-    audit = "".join(one.read_text() for one in asker.state.glob("haft/audit*"))
+    audit = "".join(path.read_text() for path in asker.state.glob("haft/audit*"))
     assert '"asked_by"' in audit
     assert "canary-of-a-secret" not in audit + asker.log_text()
 

@@ -214,7 +214,7 @@ def test_a_tool_uses_its_own_session_without_naming_it(rig: Rig) -> None:
         "stopped",
     ]
     assert replies[0]["result"]["session"] == "mine"
-    assert {one["id"] for one in replies[2]["result"]["handles"]} == {"within", "beside"}
+    assert {reply["id"] for reply in replies[2]["result"]["handles"]} == {"within", "beside"}
 
 
 def test_a_tool_cannot_decide_pending_approvals(rig: Rig) -> None:
@@ -265,11 +265,11 @@ def test_a_tool_cannot_answer_a_users_question(rig: Rig) -> None:
     )
     assert state["state"] == "waiting", state
     (inquiry,) = rig.person.call("inquiries/list", session="mine")["inquiries"]
-    given = {"inquiry_id": inquiry["inquiry_id"], "answer": True}
-    assert "person" in rig.refusal("inquiries/answer", **given)
+    params = {"inquiry_id": inquiry["inquiry_id"], "answer": True}
+    assert "person" in rig.refusal("inquiries/answer", **params)
     assert "person" in rig.refusal("apply", id="a", input=True)
     assert rig.person.call("fetch", id="a", session="mine")["state"] == "waiting"
-    rig.person.call("inquiries/answer", session="mine", **given)
+    rig.person.call("inquiries/answer", session="mine", **params)
     state = rig.person.call("fetch", id="a", session="mine", wait="stopped")
     assert state["result"] == "went\n"
 
@@ -338,14 +338,14 @@ def test_a_tool_neither_sees_nor_answers_questions_of_a_more_privileged_handle(r
     )
     assert state["state"] == "waiting", state
     (inquiry,) = rig.person.call("inquiries/list", session="mine")["inquiries"]
-    given = {"inquiry_id": inquiry["inquiry_id"], "answer": True}
+    params = {"inquiry_id": inquiry["inquiry_id"], "answer": True}
     listed, answered, told = rig.inside(
-        ("inquiries/list", {}), ("inquiries/answer", given), ("daemon/status", {})
+        ("inquiries/list", {}), ("inquiries/answer", params), ("daemon/status", {})
     )
     assert listed["result"]["inquiries"] == [] and "questions" not in told["result"]
     assert "error" in answered, answered
     assert rig.person.call("fetch", id="t", session="mine")["state"] == "waiting"
-    rig.person.call("inquiries/answer", session="mine", **given)
+    rig.person.call("inquiries/answer", session="mine", **params)
     assert rig.person.call("fetch", id="t", session="mine", wait="stopped")["result"] == "went\n"
 
 
@@ -470,7 +470,9 @@ def test_a_refused_initialize_changes_nothing(rig: Rig) -> None:
     assert refused["error"]["code"] == NOT_AUTHORIZED and spawned["result"]["session"] == "mine"
     path = rig.daemon.state / "haft" / "audit.jsonl"
     records = [json.loads(line) for line in path.read_text().splitlines()]
-    assert ["name" in one["client"] for one in records if one.get("handle") == "d"] == [False]
+    assert ["name" in record["client"] for record in records if record.get("handle") == "d"] == [
+        False
+    ]
 
 
 def test_a_user_outside_haftd_decides(rig: Rig) -> None:

@@ -53,7 +53,7 @@ def test_output_leaves_the_last_descriptors(make_daemon: MakeDaemon) -> None:
 
         def printed() -> bool:
             handles: list[dict[str, Any]] = wire.call("handles/list")["handles"]
-            return [one["bytes"] for one in handles] == [100_000] * count
+            return [handle["bytes"] for handle in handles] == [100_000] * count
 
         until(printed, "all have printed")
         with daemon.connect() as other:

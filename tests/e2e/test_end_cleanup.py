@@ -23,7 +23,7 @@ ENDS = ["exit", "failure", "abort", "limit", "left behind", "terminal", "asked a
 
 def recorded(daemon: RunningDaemon) -> list[str]:
     """The ids with a live record, as the next daemon would read them."""
-    return sorted(one.id for one in read_records(daemon.socket.with_name("handles.lock")))
+    return sorted(record.id for record in read_records(daemon.socket.with_name("handles.lock")))
 
 
 def files(daemon: RunningDaemon) -> list[Path]:
@@ -62,8 +62,8 @@ def end(wire: Wire, name: str, how: str) -> None:
     elif how == "limit":
         wire.call("fetch", id=name, wait="stopped", timeout_ms=20_000)
     else:
-        given = {"input": {"line": ""}, "wait": "stopped", "timeout_ms": 20_000}
-        assert wire.call("apply", id=name, **given)["state"] == "stopped"
+        params = {"input": {"line": ""}, "wait": "stopped", "timeout_ms": 20_000}
+        assert wire.call("apply", id=name, **params)["state"] == "stopped"
         if how == "left behind":
             wire.call("abort", id=name)
 
@@ -187,4 +187,4 @@ def asleep(base: Path) -> list[int]:
 
 def guardians(pid: int) -> list[int]:
     children = psutil.Process(pid).children()
-    return [one.pid for one in children if "guardian" in " ".join(one.cmdline())]
+    return [child.pid for child in children if "guardian" in " ".join(child.cmdline())]

@@ -13,13 +13,13 @@ from tests.wire import Refused, Wire
 @pytest.fixture
 def wire(shared_daemon: RunningDaemon, request: pytest.FixtureRequest) -> Iterator[Wire]:
     """A connection beside a handle that must survive everything the test sends."""
-    with shared_daemon.connect() as keeper, shared_daemon.connect() as one:
+    with shared_daemon.connect() as keeper, shared_daemon.connect() as wire:
         keeper.call("session/close", session="keep")
         keeper.call(
             "spawn", session="keep", tool="run", id="cat", args={"argv": ["cat"]}, wait="none"
         )
         keeper.call("apply", session="keep", id="cat", input={"line": "before"}, wait="none")
-        yield one
+        yield wire
         reply = keeper.call(
             "apply",
             session="keep",

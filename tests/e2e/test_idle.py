@@ -67,7 +67,7 @@ def test_a_daemon_with_fifty_idle_handles_makes_no_wake_ups(
 def ours(pid: int) -> list[int]:
     """Return the daemon, and its guardian if there is one: its children that are no tools."""
     children = psutil.Process(pid).children()
-    return [pid, *(one.pid for one in children if "guardian" in " ".join(one.cmdline()))]
+    return [pid, *(child.pid for child in children if "guardian" in " ".join(child.cmdline()))]
 
 
 def switches(pids: list[int]) -> dict[str, int]:

@@ -52,11 +52,11 @@ class Terminal:
 
 def test_prompt_like_output_is_no_prompt(shared_daemon: RunningDaemon) -> None:
     with shared_daemon.connect() as wire:
-        one = Terminal(wire, sys.executable, "-S", "-c", LOOKS_LIKE_A_PROMPT)
-        assert one.first["waited"] == "input"
-        assert one.first["content"].count("still at work") == 4
-        assert one.first["input_wanted"] == {"kind": "line", "prompt": "Name? "}
-        last = one.line("Ada", wait="stopped")
+        terminal = Terminal(wire, sys.executable, "-S", "-c", LOOKS_LIKE_A_PROMPT)
+        assert terminal.first["waited"] == "input"
+        assert terminal.first["content"].count("still at work") == 4
+        assert terminal.first["input_wanted"] == {"kind": "line", "prompt": "Name? "}
+        last = terminal.line("Ada", wait="stopped")
         assert last["result"].rstrip().endswith("got Ada")
 
 
@@ -77,10 +77,10 @@ def test_raw_mode_without_line_editing_means_single_keys(
     if shutil.which(argv[0]) is None:
         pytest.skip(f"needs {argv[0]}")
     with shared_daemon.connect() as wire:
-        one = Terminal(wire, *argv)
-        assert one.first["waited"] == "input", one.first
-        assert one.first["input_wanted"]["kind"] == "key"
-        one.call("abort")
+        terminal = Terminal(wire, *argv)
+        assert terminal.first["waited"] == "input", terminal.first
+        assert terminal.first["input_wanted"]["kind"] == "key"
+        terminal.call("abort")
 
 
 @pytest.mark.parametrize(
@@ -99,42 +99,42 @@ def test_the_input_kind_follows_the_terminal_modes(
     shared_daemon: RunningDaemon, argv: list[str], kind: str, prompt: str
 ) -> None:
     with shared_daemon.connect() as wire:
-        one = Terminal(wire, *argv)
-        assert one.first["waited"] == "input", one.first
-        assert one.first["input_wanted"] == {"kind": kind, "prompt": prompt}
-        one.call("abort")
+        terminal = Terminal(wire, *argv)
+        assert terminal.first["waited"] == "input", terminal.first
+        assert terminal.first["input_wanted"] == {"kind": kind, "prompt": prompt}
+        terminal.call("abort")
 
 
 def test_apply_answers_when_the_program_asks_again(shared_daemon: RunningDaemon) -> None:
     with shared_daemon.connect() as wire:
-        one = Terminal(wire, "bash", "--norc", "--noediting")
+        terminal = Terminal(wire, "bash", "--norc", "--noediting")
         for number in range(20):
-            state = one.line(f"sleep 0.0{number % 3}; echo n{number}")
+            state = terminal.line(f"sleep 0.0{number % 3}; echo n{number}")
             assert state["waited"] == "input"
             assert f"n{number}" in state["content"].partition("\n")[2].splitlines()
             assert state["content"].endswith("$ ") or state["content"].endswith("# ")
-        one.call("abort")
+        terminal.call("abort")
 
 
 def test_a_busy_program_is_not_waiting(shared_daemon: RunningDaemon) -> None:
     with shared_daemon.connect() as wire:
-        one = Terminal(wire, "bash", "--norc", "--noediting")
-        one.line("sleep 60", wait="none")
-        state = one.call("fetch", wait="input", timeout_ms=700)
+        terminal = Terminal(wire, "bash", "--norc", "--noediting")
+        terminal.line("sleep 60", wait="none")
+        state = terminal.call("fetch", wait="input", timeout_ms=700)
         assert state["waited"] == "deadline" and state["input_wanted"] is None
-        state = one.call("apply", input={"keys": ["C-c"]}, timeout_ms=20_000)
+        state = terminal.call("apply", input={"keys": ["C-c"]}, timeout_ms=20_000)
         assert state["waited"] == "input"
-        one.call("abort")
+        terminal.call("abort")
 
 
 def test_a_program_that_reads_its_pipe_is_waiting(shared_daemon: RunningDaemon) -> None:
     with shared_daemon.connect() as wire:
-        one = Terminal(wire, "cat", terminal=False)
-        assert one.first["waited"] == "input"
-        assert one.first["input_wanted"] == {"kind": "line", "prompt": ""}
-        state = one.line("there and back", wait="input")
+        terminal = Terminal(wire, "cat", terminal=False)
+        assert terminal.first["waited"] == "input"
+        assert terminal.first["input_wanted"] == {"kind": "line", "prompt": ""}
+        state = terminal.line("there and back", wait="input")
         assert (state["content"], state["waited"]) == ("there and back\n", "input")
-        one.call("abort")
+        terminal.call("abort")
 
 
 PIPED: dict[str, tuple[list[str], list[tuple[str, str]]]] = {
@@ -157,13 +157,13 @@ PIPED: dict[str, tuple[list[str], list[tuple[str, str]]]] = {
 def test_any_reader_of_the_pipe_counts_as_waiting(shared_daemon: RunningDaemon, name: str) -> None:
     argv, dialogue = PIPED[name]
     with shared_daemon.connect() as wire:
-        one = Terminal(wire, *argv, terminal=False)
-        assert one.first["waited"] == "input"
+        terminal = Terminal(wire, *argv, terminal=False)
+        assert terminal.first["waited"] == "input"
         for said, shown in dialogue:
-            state = one.line(said, wait="input")
+            state = terminal.line(said, wait="input")
             assert state["waited"] == "input" and state["input_wanted"]["kind"] == "line"
             assert state["content"].startswith(shown)
-        one.call("abort")
+        terminal.call("abort")
 
 
 WORKS_ON_A_PIPE = {
@@ -186,13 +186,13 @@ def test_a_busy_program_on_a_pipe_is_not_waiting(shared_daemon: RunningDaemon, w
         "print('still at work', flush=True); sys.stdin.readline()",
     )
     with shared_daemon.connect() as wire:
-        one = Terminal(wire, *PYTHON, "\n".join(lines), terminal=False)
-        state, shown = one.first, one.first["content"]
+        terminal = Terminal(wire, *PYTHON, "\n".join(lines), terminal=False)
+        state, shown = terminal.first, terminal.first["content"]
         while state["waited"] == "quiet":  # unknown: not reported as waiting
-            state = one.call("fetch", wait="input", quiet_ms=2000, timeout_ms=20_000)
+            state = terminal.call("fetch", wait="input", quiet_ms=2000, timeout_ms=20_000)
             shown += state["content"]
         assert state["waited"] == "input" and shown.endswith("still at work\n")
-        one.call("abort")
+        terminal.call("abort")
 
 
 HIDDEN = (
@@ -233,11 +233,11 @@ def test_for_a_reader_behind_a_socket_silence_decides(
         pytest.skip("needs tmux")
     argv = ("tmux", "-S", str(short_tmp / "socket"), "-f", "/dev/null", "new", "bash --norc")
     with shared_daemon.connect() as wire:
-        one = Terminal(wire, *argv)
-        assert one.first["waited"] == "quiet"
-        state = one.line("echo o''ne", view="screen")
+        terminal = Terminal(wire, *argv)
+        assert terminal.first["waited"] == "quiet"
+        state = terminal.line("echo o''ne", view="screen")
         assert state["waited"] == "quiet" and "one" in state["screen"]["lines"]
-        one.call("abort")
+        terminal.call("abort")
 
 
 def without_the_right_to_look(do: Callable[[], Any]) -> Any:
@@ -269,17 +269,17 @@ SECRET = "canary-typed-ahead"
 @pytest.mark.parametrize("turn", range(5))
 def test_an_early_secret_is_never_shown(shared_daemon: RunningDaemon, turn: int) -> None:
     with shared_daemon.connect() as wire:
-        one = Terminal(wire, "bash", "--norc")
+        terminal = Terminal(wire, "bash", "--norc")
         asks = "sleep 0.2; read -rs X; echo got ${#X}"
-        one.call("apply", input={"line": asks}, wait="none", view="tail", max_bytes=0)
-        one.line(SECRET, wait="none", view="tail", max_bytes=0)  # not secret: may be shown
-        one.call("abort")
+        terminal.call("apply", input={"line": asks}, wait="none", view="tail", max_bytes=0)
+        terminal.line(SECRET, wait="none", view="tail", max_bytes=0)  # not secret: may be shown
+        terminal.call("abort")
     with shared_daemon.connect() as wire:
-        one = Terminal(wire, "bash", "--norc")
-        one.call("apply", input={"line": asks}, wait="none", view="tail", max_bytes=0)
+        terminal = Terminal(wire, "bash", "--norc")
+        terminal.call("apply", input={"line": asks}, wait="none", view="tail", max_bytes=0)
         secret = {"line": SECRET, "secret": True}
-        one.call("apply", input=secret, pattern="got [0-9]+", timeout_ms=20_000)
-        shown = one.call("fetch", view="all")["content"]
+        terminal.call("apply", input=secret, pattern="got [0-9]+", timeout_ms=20_000)
+        shown = terminal.call("fetch", view="all")["content"]
         assert f"got {len(SECRET)}" in shown and SECRET not in shown
 
 
@@ -287,11 +287,11 @@ def test_an_unrequested_secret_is_held_and_the_actual_read_reported(
     shared_daemon: RunningDaemon,
 ) -> None:
     with shared_daemon.connect() as wire:
-        one = Terminal(wire, "bash", "-c", "read -p 'name: ' n; echo got $n")
-        held = one.call("apply", input={"line": SECRET, "secret": True}, timeout_ms=300)
+        terminal = Terminal(wire, "bash", "-c", "read -p 'name: ' n; echo got $n")
+        held = terminal.call("apply", input={"line": SECRET, "secret": True}, timeout_ms=300)
         assert (held["state"], held["waited"], held["content"]) == ("running", "deadline", "")
         assert held["input_wanted"] == {"kind": "line", "prompt": "name: "}
-        assert one.call("fetch")["input_wanted"] == {"kind": "line", "prompt": "name: "}
+        assert terminal.call("fetch")["input_wanted"] == {"kind": "line", "prompt": "name: "}
 
 
 def test_a_secret_goes_to_a_program_that_reads_keys_without_echo(
@@ -303,7 +303,7 @@ def test_a_secret_goes_to_a_program_that_reads_keys_without_echo(
         "os.write(1, b'%d\\r\\n' % len(data))"
     )
     with shared_daemon.connect() as wire:
-        one = Terminal(wire, sys.executable, "-S", "-c", program)
+        terminal = Terminal(wire, sys.executable, "-S", "-c", program)
         secret = {"line": SECRET, "secret": True}
-        last = one.call("apply", input=secret, wait="stopped", timeout_ms=20_000)
+        last = terminal.call("apply", input=secret, wait="stopped", timeout_ms=20_000)
         assert last["result"].split()[-1] == str(len(SECRET) + 1)

@@ -355,14 +355,14 @@ def test_a_question_for_a_user_is_answered_by_no_model(join: Join) -> None:
     host = join(able=False)
     for name in ("fixed", "secret"):
         host.call("spawn", tool=name, id=name, wait="input")
-        given = {"action": "apply", "id": name, "input": "canary"}
+        params = {"action": "apply", "id": name, "input": "canary"}
         with pytest.raises(Refused, match="asked of a person"):
-            host.call("tools/call", tool=name, arguments=given)
+            host.call("tools/call", tool=name, arguments=params)
         with pytest.raises(Refused, match="-32004"):  # No answer, and not refused as an answer.
             host.call(
                 "tools/call",
                 tool=name,
-                arguments={**given, "input": {"resize": {"rows": 5, "cols": 5}}},
+                arguments={**params, "input": {"resize": {"rows": 5, "cols": 5}}},
             )
         state = host.call("apply", id=name, input="mine", wait="stopped")
         assert "mine" in state["result"]
@@ -371,10 +371,10 @@ def test_a_question_for_a_user_is_answered_by_no_model(join: Join) -> None:
 def test_a_model_may_answer_a_question_not_for_a_user(join: Join) -> None:
     host = join(able=False)
     host.call("tools/call", tool="held", arguments={"action": "spawn", "id": "h"})
-    given = {"action": "apply", "id": "h", "input": True, "wait": "output"}
+    params = {"action": "apply", "id": "h", "input": True, "wait": "output"}
     state = host.call("fetch", id="h", wait="input")
     assert state["state"] == "waiting"
-    host.call("tools/call", tool="held", arguments=given)
+    host.call("tools/call", tool="held", arguments=params)
     assert host.call("fetch", id="h", wait="input")["question"]["id"] == "name"
 
 
@@ -409,11 +409,13 @@ def test_the_answering_client_is_recorded(asker: RunningDaemon, join: Join) -> N
     session = host.call("fetch", id="h", wait="stopped")["session"]
     lines = (asker.state / "haft" / "audit.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
-    found = [one for one in records if one["event"] == "answer" and one["session"] == session]
+    found = [
+        record for record in records if record["event"] == "answer" and record["session"] == session
+    ]
     for one in found:
         del one["at"]
     here = {"event": "answer", "session": session, "handle": "h", "generation": 1}
-    client = next(one["client"] for one in records if one.get("session") == session)
+    client = next(record["client"] for record in records if record.get("session") == session)
     assert found == [
         {**here, "by": "definition", "question": "sure", "input": True},
         {**here, "by": "client", "client": client, "question": "name", "input": "Ada"},

@@ -219,7 +219,7 @@ def test_a_secret_passes_through_the_program_and_is_stored_nowhere(stage: Stage)
             assert b"canary" not in path.read_bytes(), path
     lines = (daemon.state / "haft" / "audit.jsonl").read_text().splitlines()
     records = [one for one in map(json.loads, lines) if one.get("session") == stage.session]
-    (record,) = [one for one in records if one["event"] == "answer"]
+    (record,) = [record for record in records if record["event"] == "answer"]
     assert record["by"] == "command" and record["withheld"] is True
 
 

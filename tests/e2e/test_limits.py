@@ -32,19 +32,19 @@ def tight() -> Iterator[RunningDaemon]:
     """A daemon with small limits; each test leaves no handle and no connection."""
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
     config = "[daemon]\n" + "".join(f"{name} = {value}\n" for name, value in LIMITS.items())
-    one = RunningDaemon(folder, config=config).start()
-    yield one
-    one.close()
+    daemon = RunningDaemon(folder, config=config).start()
+    yield daemon
+    daemon.close()
     shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
 def wire(tight: RunningDaemon) -> Iterator[Wire]:
-    with tight.connect() as one:
-        until(lambda: one.call("daemon/status")["connections"] == 1, "others have gone")
-        yield one
-        for session in one.call("session/list")["sessions"]:
-            one.call("session/close", session=session["session"])
+    with tight.connect() as wire:
+        until(lambda: wire.call("daemon/status")["connections"] == 1, "others have gone")
+        yield wire
+        for session in wire.call("session/list")["sessions"]:
+            wire.call("session/close", session=session["session"])
 
 
 def names(error: dict[str, Any], limit: str) -> None:
@@ -268,7 +268,7 @@ def test_a_client_that_does_not_read_is_disconnected_and_its_handles_live_on(
 
 
 def handles(wire: Wire) -> dict[str, dict[str, Any]]:
-    return {one["id"]: one for one in wire.call("handles/list")["handles"]}
+    return {row["id"]: row for row in wire.call("handles/list")["handles"]}
 
 
 # -- of one handle, by its definition
@@ -319,13 +319,13 @@ limits = {{ cpu_s = 60, memory = "1 GiB", output = "1 MiB", wall_s = 60 }}
 def bounded() -> Iterator[RunningDaemon]:
     """A daemon whose tools each exceed a limit."""
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
-    one = RunningDaemon(folder)
-    one.tools(
+    daemon = RunningDaemon(folder)
+    daemon.tools(
         TOOLS.replace("command =", 'source = "local"\nstateful = true\noutput = "raw"\ncommand =')
     )
-    one.start()
-    yield one
-    one.close()
+    daemon.start()
+    yield daemon
+    daemon.close()
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -356,12 +356,12 @@ def test_P32_the_daemon_refuses_to_start_with_too_few_descriptors(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     """44 descriptors are too few for connections; 66 are enough."""
-    one = make_daemon().start(descriptors=44, wait=False)
-    assert one.process is not None
-    assert one.process.wait(20) == 78
-    assert "44 open files" in one.log_text()
-    one.start(descriptors=66)
-    with one.connect() as wire:
+    daemon = make_daemon().start(descriptors=44, wait=False)
+    assert daemon.process is not None
+    assert daemon.process.wait(20) == 78
+    assert "44 open files" in daemon.log_text()
+    daemon.start(descriptors=66)
+    with daemon.connect() as wire:
         args = {"argv": ["echo", "served"]}
         state = wire.call("spawn", tool="run", id="a", args=args, wait="stopped", view="all")
         assert state["result"] == "served\n"

@@ -59,14 +59,14 @@ class Web:
 
 @pytest.fixture
 def web(short_tmp: Path) -> Iterator[Callable[..., Web]]:
-    made: list[Web] = []
+    servers: list[Web] = []
 
     def start(*flags: str) -> Web:
-        made.append(Web(short_tmp, *flags))
-        return made[-1]
+        servers.append(Web(short_tmp, *flags))
+        return servers[-1]
 
     yield start
-    for one in made:
+    for one in servers:
         one.stop()
 
 

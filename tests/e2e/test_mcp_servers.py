@@ -275,9 +275,9 @@ def test_a_definition_answers_a_servers_question(bench: Callable[..., Bench]) ->
         questions.name.answer = "Ada"
         questions.sure.answer = true
     """
-    one = bench(tools=tools)
-    assert json.loads(one.result("asks"))["content"] == {"name": "Ada", "sure": True}
-    assert "small_ask" not in one.names()
+    server = bench(tools=tools)
+    assert json.loads(server.result("asks"))["content"] == {"name": "Ada", "sure": True}
+    assert "small_ask" not in server.names()
 
 
 def test_a_definition_overrides_the_servers_tool(bench: Callable[..., Bench]) -> None:
@@ -296,41 +296,41 @@ def test_a_definition_overrides_the_servers_tool(bench: Callable[..., Bench]) ->
         [tools.small_echo]
         command = ["echo", "mine"]
     """
-    one = bench(tools=tools)
-    listed = {tool["name"]: tool for tool in one.wire.call("tools/list")["tools"]}
+    server = bench(tools=tools)
+    listed = {tool["name"]: tool for tool in server.wire.call("tools/list")["tools"]}
     assert listed["say"]["description"] == "Say it."
-    state = one.call("say", action="spawn", id="s", text="x", wait="stopped")
+    state = server.call("say", action="spawn", id="s", text="x", wait="stopped")
     assert json.loads(state["result"]) == {"text": "x", "times": 2}
-    described = one.wire.call("tools/describe", tools=["say"])["tools"][0]
+    described = server.wire.call("tools/describe", tools=["say"])["tools"][0]
     assert described["description"] == "The tool echo."
-    assert one.result("small_echo").strip() == "mine"
+    assert server.result("small_echo").strip() == "mine"
     with pytest.raises(Refused) as refused:
-        one.call("gone")
+        server.call("gone")
     assert "has no tool 'nothing'; its tools are 'echo'" in refused.value.message
     with pytest.raises(Refused) as refused:
-        one.call("nowhere")
+        server.call("nowhere")
     assert (refused.value.code, "[mcp.other]" in refused.value.message) == (-32014, True)
-    assert any("nothing" in text for text in one.problems())
+    assert any("nothing" in text for text in server.problems())
 
 
 def test_the_defaults_for_all_tools_apply_to_server_tools(bench: Callable[..., Bench]) -> None:
-    one = bench(tools="[tools.'*']\nrun = 'skip'")
-    assert "was skipped" in one.result("small_pid")
-    assert one.noted() == [f"started {one.started()[0]}"]
+    server = bench(tools="[tools.'*']\nrun = 'skip'")
+    assert "was skipped" in server.result("small_pid")
+    assert server.noted() == [f"started {server.started()[0]}"]
 
 
 def test_only_the_named_tools_are_offered(bench: Callable[..., Bench]) -> None:
-    one = bench(more='tools = ["echo"]', tools='[tools.pid]\nsource = "mcp.small"')
-    assert [name for name in one.names() if "small" in name or name == "pid"] == [
+    server = bench(more='tools = ["echo"]', tools='[tools.pid]\nsource = "mcp.small"')
+    assert [name for name in server.names() if "small" in name or name == "pid"] == [
         "pid",
         "small_echo",
     ]
-    assert int(one.result("pid")) in one.started()
+    assert int(server.result("pid")) in server.started()
 
 
 def test_sampling_is_refused_with_the_reason(bench: Callable[..., Bench]) -> None:
-    one = bench("legacy")
-    assert "does not offer sampling" in one.result("small_sample")
+    server = bench("legacy")
+    assert "does not offer sampling" in server.result("small_sample")
     assert "neither sampling nor roots" in bench("modern").error("small_sample")
 
 
@@ -353,85 +353,89 @@ def test_non_text_content_is_kept_in_a_file_beside_the_text(shared: Bench) -> No
 def test_a_changed_list_is_notified_once(small: Bench) -> None:
     small.names()
     small.call("small_pid", session="other")
-    told = small.call("small_change")["notifications"]  # if the list was read before the call ended
+    notices = small.call("small_change")[
+        "notifications"
+    ]  # if the list was read before the call ended
     until(lambda: "small_extra" in small.names())
-    told += small.wire.call("notifications/drain")["notifications"]
-    assert [one["kind"] for one in told] == ["mcp.tools_changed"]
+    notices += small.wire.call("notifications/drain")["notifications"]
+    assert [one["kind"] for one in notices] == ["mcp.tools_changed"]
     assert small.result("small_pid")
 
 
 def test_a_task_is_followed_to_its_end(bench: Callable[..., Bench]) -> None:
-    one = bench("modern")
-    one.wire.call("spawn", tool="small_task", id="t")
-    until(lambda: _question(one, "t", "Tell me."))
-    one.answer("Ada")
-    until(lambda: _question(one, "t", "Sure"))
-    one.answer(True)
-    state = one.wire.call("fetch", id="t", wait="stopped")
+    server = bench("modern")
+    server.wire.call("spawn", tool="small_task", id="t")
+    until(lambda: _question(server, "t", "Tell me."))
+    server.answer("Ada")
+    until(lambda: _question(server, "t", "Sure"))
+    server.answer(True)
+    state = server.wire.call("fetch", id="t", wait="stopped")
     assert state["result"] == "the task is done"
-    assert one.printed("t") == "at work\n"
-    assert any('"Ada"' in line for line in one.noted())
+    assert server.printed("t") == "at work\n"
+    assert any('"Ada"' in line for line in server.noted())
 
 
 def test_an_aborted_task_is_cancelled_at_the_server(bench: Callable[..., Bench]) -> None:
-    one = bench("modern")
-    one.wire.call("spawn", tool="small_task", id="t")
-    until(lambda: _question(one, "t", "Tell me."))
-    one.wire.call("abort", id="t")
-    until(lambda: "task cancelled" in one.noted())
+    server = bench("modern")
+    server.wire.call("spawn", tool="small_task", id="t")
+    until(lambda: _question(server, "t", "Tell me."))
+    server.wire.call("abort", id="t")
+    until(lambda: "task cancelled" in server.noted())
 
 
 @pytest.mark.parametrize("flag", ["banner", "glued", "latin", "noisy", "pages", "touchy"])
 def test_a_nonconforming_server_is_understood(bench: Callable[..., Bench], flag: str) -> None:
-    one = bench(flag)
+    server = bench(flag)
     for number in range(5):
-        assert json.loads(one.result("small_echo", text=str(number))) == {"text": str(number)}
-    assert one.result("small_twice") == "first"
-    assert len(one.call("small_big")["result"]) > 100_000
-    assert len(one.started()) == (2 if flag == "touchy" else 1)
+        assert json.loads(server.result("small_echo", text=str(number))) == {"text": str(number)}
+    assert server.result("small_twice") == "first"
+    assert len(server.call("small_big")["result"]) > 100_000
+    assert len(server.started()) == (2 if flag == "touchy" else 1)
 
 
 def test_a_silent_server_is_ended_after_its_timeout_and_retried_later(
     bench: Callable[..., Bench],
 ) -> None:
-    one = bench("silent", more="startup_s = 0.5\nera = 'legacy'")
-    assert any("was not ready within 0.5 s" in text for text in one.problems())
-    until(lambda: one.started() and not any(map(is_running, one.started())))
+    server = bench("silent", more="startup_s = 0.5\nera = 'legacy'")
+    assert any("was not ready within 0.5 s" in text for text in server.problems())
+    until(lambda: server.started() and not any(map(is_running, server.started())))
     with pytest.raises(Refused) as refused:
-        one.call("small_echo", text="x")
+        server.call("small_echo", text="x")
     assert (refused.value.code, "may be a tool of the server `small`" in refused.value.message) == (
         -32003,
         True,
     )
-    assert len(one.started()) < 4
+    assert len(server.started()) < 4
 
 
 def test_a_server_that_cannot_be_started_gives_the_reason(bench: Callable[..., Bench]) -> None:
     config = '[mcp.none]\ncommand = "no-such-program-here --stdio"\n'
-    one = bench(config=config, tools='[tools.x]\nsource = "mcp.none.x"')
+    server = bench(config=config, tools='[tools.x]\nsource = "mcp.none.x"')
     with pytest.raises(Refused) as refused:
-        one.call("x")
+        server.call("x")
     assert refused.value.code == -32012
     assert "The MCP server `none` could not be started: " in refused.value.message
     assert "no-such-program-here" in refused.value.message
-    assert any("could not be started" in text for text in one.problems())
+    assert any("could not be started" in text for text in server.problems())
 
 
 def test_a_server_that_exits_at_once_is_shown_with_its_stderr(
     bench: Callable[..., Bench],
 ) -> None:
     config = '[mcp.bad]\ncommand = ["sh", "-c", "echo no licence >&2; exit 4"]\n'
-    one = bench(config=config)
-    said = one.problems()
-    assert any("exited with status 4" in text and "no licence" in text for text in said), said
+    server = bench(config=config)
+    problems = server.problems()
+    assert any("exited with status 4" in text and "no licence" in text for text in problems), (
+        problems
+    )
 
 
 def test_haft_is_no_server_of_itself(bench: Callable[..., Bench]) -> None:
-    one = bench("haft")
-    assert any("is haft itself" in text for text in one.problems())
+    server = bench("haft")
+    assert any("is haft itself" in text for text in server.problems())
     config = f'[mcp.me]\ncommand = [{json.dumps(sys.executable)}, "-m", "haft", "mcp"]\n'
     problems = bench(config=config).wire.call("daemon/status")["problems"]
-    assert [one["key"] for one in problems] == ["mcp.me.command"]
+    assert [problem["key"] for problem in problems] == ["mcp.me.command"]
 
 
 def test_tool_names_fit_every_provider_and_route_to_their_server(
@@ -487,43 +491,43 @@ def test_an_unresponsive_server_behind_a_wrapper_is_gone_after_a_reload(
 ) -> None:
     word = f"deaf\0{os.getpid()}"
     script = f"exec 3<&0; {sys.executable} -S {SERVER} {' '.join(word.split(chr(0)))} <&3 & wait"
-    one = bench(
+    server = bench(
         config=f"[daemon]\nabort_grace_ms = 300\n[mcp.w]\ncommand = {json.dumps(['sh', '-c', script])}\n"
     )
-    assert one.result("w_pid")
+    assert server.result("w_pid")
     assert lives(word)
-    (one.daemon.config / "haft" / "config.toml").write_text("")
-    one.wire.call("daemon/reload")
-    assert "w_pid" not in one.names()
+    (server.daemon.config / "haft" / "config.toml").write_text("")
+    server.wire.call("daemon/reload")
+    assert "w_pid" not in server.names()
     until(lambda: not lives(word))
 
 
 def test_no_server_outlives_the_daemon(bench: Callable[..., Bench]) -> None:
     word = f"deaf\0{os.getpid()}9"
     script = f"exec 3<&0; {sys.executable} -S {SERVER} {' '.join(word.split(chr(0)))} <&3 & wait"
-    one = bench(
+    server = bench(
         config=f"[daemon]\nabort_grace_ms = 300\n[mcp.w]\ncommand = {json.dumps(['sh', '-c', script])}\n"
     )
-    assert one.result("w_pid")
-    assert one.daemon.stop() == 0
+    assert server.result("w_pid")
+    assert server.daemon.stop() == 0
     assert not lives(word)
 
 
 def test_a_crash_of_the_daemon_leaves_no_server(bench: Callable[..., Bench]) -> None:
     word = f"deaf\0{os.getpid()}8"
     argv = [sys.executable, "-S", str(SERVER), *word.split("\0")]
-    one = bench(config=f"[mcp.w]\ncommand = {json.dumps(argv)}\n")
-    assert one.result("w_pid")
-    one.daemon.kill9()
-    one.daemon.start()
+    server = bench(config=f"[mcp.w]\ncommand = {json.dumps(argv)}\n")
+    assert server.result("w_pid")
+    server.daemon.kill9()
+    server.daemon.start()
     until(lambda: not lives(word))
 
 
 def test_a_reload_keeps_an_unchanged_server(bench: Callable[..., Bench]) -> None:
-    one = bench()
-    pid = one.result("small_pid")
-    one.wire.call("daemon/reload")
-    assert one.result("small_pid") == pid
+    server = bench()
+    pid = server.result("small_pid")
+    server.wire.call("daemon/reload")
+    assert server.result("small_pid") == pid
 
 
 def test_a_reload_with_an_unreadable_file_keeps_the_servers(bench: Callable[..., Bench]) -> None:
@@ -562,30 +566,30 @@ def test_an_added_eager_server_starts_at_the_reload(bench: Callable[..., Bench])
 def test_a_running_call_ends_when_its_server_is_removed(
     bench: Callable[..., Bench],
 ) -> None:
-    one = bench()
-    one.wire.call("spawn", tool="small_sleep", id="a")
-    (one.daemon.config / "haft" / "config.toml").write_text("")
-    one.wire.call("daemon/reload")
-    state = one.wire.call("fetch", id="a", wait="stopped")
+    server = bench()
+    server.wire.call("spawn", tool="small_sleep", id="a")
+    (server.daemon.config / "haft" / "config.toml").write_text("")
+    server.wire.call("daemon/reload")
+    state = server.wire.call("fetch", id="a", wait="stopped")
     assert "its configuration has changed" in state["error"]["message"]
 
 
 def test_an_eager_server_starts_with_the_daemon(bench: Callable[..., Bench]) -> None:
-    one = bench(more='start = "eager"')
-    until(one.started)
+    server = bench(more='start = "eager"')
+    until(server.started)
 
 
 def test_a_call_without_progress_is_bounded(bench: Callable[..., Bench]) -> None:
-    one = bench(more="call_s = 0.3")
-    assert "neither an answer nor progress within 0.3 s" in one.error("small_sleep")
-    until(lambda: "cancelled" in one.noted())
+    server = bench(more="call_s = 0.3")
+    assert "neither an answer nor progress within 0.3 s" in server.error("small_sleep")
+    until(lambda: "cancelled" in server.noted())
 
 
 def test_a_limit_of_the_definition_bounds_the_call(bench: Callable[..., Bench]) -> None:
-    one = bench(tools='[tools.x]\nsource = "mcp.small.sleep"\nlimits.wall_s = 0.3')
-    state = one.call("x")
+    server = bench(tools='[tools.x]\nsource = "mcp.small.sleep"\nlimits.wall_s = 0.3')
+    state = server.call("x")
     assert state["ended_by"]["by"] == "limit"
-    until(lambda: "cancelled" in one.noted())
+    until(lambda: "cancelled" in server.noted())
 
 
 def test_a_servers_process_tag_is_no_handles(shared: Bench) -> None:
@@ -598,11 +602,11 @@ def test_a_servers_process_tag_is_no_handles(shared: Bench) -> None:
 def test_questions_of_two_calls_reach_their_callers(bench: Callable[..., Bench]) -> None:
     """A legacy server does not name the asking call: an ambiguous question waits for the end of
     the other call."""
-    one = bench("legacy")
-    one.wire.call("spawn", tool="small_sleep", id="a")
-    until(lambda: "sleeping" in one.noted())
-    one.wire.call("spawn", tool="small_ask", id="b")
-    assert one.wire.call("fetch", id="b")["state"] == "running"
-    one.wire.call("abort", id="a")
-    until(lambda: _question(one, "b", "Tell me."))
-    assert one.wire.call("fetch", id="a")["state"] == "stopped"
+    server = bench("legacy")
+    server.wire.call("spawn", tool="small_sleep", id="a")
+    until(lambda: "sleeping" in server.noted())
+    server.wire.call("spawn", tool="small_ask", id="b")
+    assert server.wire.call("fetch", id="b")["state"] == "running"
+    server.wire.call("abort", id="a")
+    until(lambda: _question(server, "b", "Tell me."))
+    assert server.wire.call("fetch", id="a")["state"] == "stopped"

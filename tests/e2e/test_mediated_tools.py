@@ -288,6 +288,7 @@ def test_the_example_of_the_page_works(project: Project) -> None:
 
 def test_another_output_is_a_problem_of_the_definition(project: Project) -> None:
     problems = {
-        one["key"]: one["message"] for one in project.wire.call("daemon/status")["problems"]
+        problem["key"]: problem["message"]
+        for problem in project.wire.call("daemon/status")["problems"]
     }
     assert "events" in problems["tools.wrong.output"]

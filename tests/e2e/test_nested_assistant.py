@@ -74,7 +74,10 @@ def test_a_question_to_a_nested_assistant_surfaces_as_its_own(
         content = begun.get("content", "") + state["content"]
         assert "I work on: tidy up\nI call modify_file, one of " in content
         # The tool that really asks waits as well, in the same session, on behalf of the nested assistant.
-        asked = {one["question"]["id"]: one for one in outer.call("inquiries/list")["inquiries"]}
+        asked = {
+            inquiry["question"]["id"]: inquiry
+            for inquiry in outer.call("inquiries/list")["inquiries"]
+        }
         assert asked.keys() == {"inner.backup", "backup"}
         assert asked["inner.backup"]["handle"] == "helper"
         state = outer.call("apply", id="helper", input=True, wait="input", timeout_ms=30_000)
@@ -97,9 +100,9 @@ def test_the_end_of_a_nested_assistant_ends_its_calls(
         assert state["state"] == "waiting"
         assert outer.call("abort", id="helper")["ended_by"]["by"] == "abort"
         live = [
-            one
-            for one in outer.call("handles/list", session="*")["handles"]
-            if one["state"] != "stopped"
+            row
+            for row in outer.call("handles/list", session="*")["handles"]
+            if row["state"] != "stopped"
         ]
         for one in live:
             outer.call("await", all=[one["id"]], timeout_secs=30)

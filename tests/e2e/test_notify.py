@@ -33,13 +33,13 @@ notify = {notify}
 
 @pytest.fixture(scope="module")
 def shared_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDaemon]:
-    one = RunningDaemon(Path(tmp_path_factory.mktemp("haft")))
-    one.tools(TOOLS)
-    one.start()
-    with one.connect() as wire:
+    daemon = RunningDaemon(Path(tmp_path_factory.mktemp("haft")))
+    daemon.tools(TOOLS)
+    daemon.start()
+    with daemon.connect() as wire:
         assert wire.call("daemon/status")["problems"] == []
-    yield one
-    one.close()
+    yield daemon
+    daemon.close()
 
 
 def start(room: Room, tool: str, id: str, sh: str) -> None:
@@ -127,14 +127,14 @@ def test_a_critical_notice_is_pushed_at_once_and_a_flood_delays_no_other_call(
     fatal: list[str] = []
     while len(counts) < 3 or sum(counts) <= 1_000:
         room.pause()
-        for one in room.call("notifications/drain")["notifications"]:
-            if one["pattern"] == "error":
-                counts.append(one["count"])
-                assert len(one["lines"]) == min(8, one["count"])
+        for notification in room.call("notifications/drain")["notifications"]:
+            if notification["pattern"] == "error":
+                counts.append(notification["count"])
+                assert len(notification["lines"]) == min(8, notification["count"])
             else:
-                fatal.append(one["id"])
+                fatal.append(notification["id"])
     assert fatal == ["f"]
-    states = {one["id"]: one["state"] for one in room.call("handles/list")["handles"]}
+    states = {row["id"]: row["state"] for row in room.call("handles/list")["handles"]}
     assert states["flood"] == "running"
     room.call("abort", id="flood")
 
@@ -179,7 +179,7 @@ def test_an_invalid_key_is_a_problem_of_the_definition(shared_daemon: RunningDae
     try:
         with shared_daemon.connect() as wire:
             problems = wire.call("tools/reload")["problems"]
-            assert [one["key"] for one in problems] == ["tools.wrong.notify.on_contents"]
+            assert [problem["key"] for problem in problems] == ["tools.wrong.notify.on_contents"]
             assert "there are on_success" in problems[0]["message"]
     finally:
         (shared_daemon.config / "haft" / "tools" / "wrong.toml").unlink()

@@ -53,7 +53,7 @@ def test_older_definitions_are_listed_without_a_problem(project: Project) -> Non
     assert project.wire.call("daemon/status").get("problems", []) == []
     result = project.wire.call("tools/list", root=project.root)
     assert result.get("problems", []) == []
-    tools = {one["name"]: one for one in result["tools"]}
+    tools = {tool["name"]: tool for tool in result["tools"]}
     assert tools.keys() >= {
         "read_file", "modify_file", "status", "plain", "renamed", "count_words", "sorted", "fails", "asked",
     }  # fmt: skip
@@ -148,6 +148,6 @@ def test_a_program_without_a_schema_is_listed_and_called_without_a_problem(
 ) -> None:
     listed = project.wire.call("tools/list", root=project.root)
     assert "problems" not in listed
-    (plain,) = [one for one in listed["tools"] if one["name"] == "plain"]
+    (plain,) = [tool for tool in listed["tools"] if tool["name"] == "plain"]
     assert plain["parameters"]["properties"] == {}
     assert project.given("plain")[1]["arguments"] == {}

@@ -32,8 +32,8 @@ def haft(daemon: RunningDaemon, *words: str, **env: str | None) -> subprocess.Co
 def holder(daemon: RunningDaemon) -> dict[str, Any]:
     """Return the holder that the lock of the daemon's state folder names."""
     (lock,) = (daemon.state / "haft").glob("daemon-*.lock")
-    found: dict[str, Any] = json.loads(lock.read_bytes())
-    return found
+    document: dict[str, Any] = json.loads(lock.read_bytes())
+    return document
 
 
 def run(wire: Wire, *argv: str, **params: Any) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def test_a_daemon_in_a_handle_ends_with_the_handle_and_all_its_processes(
             run(nested, "sh", "-c", ground.tagged(hidden), wait="none")
             pid = nested.call("daemon/status")["pid"]
             until(
-                lambda: sum("sleep 300" in one for one in ground.survivors()) == 3,
+                lambda: sum("sleep 300" in survivor for survivor in ground.survivors()) == 3,
                 "all of it runs",
             )
             if end == "crash":

@@ -114,7 +114,7 @@ def test_the_page_shows_each_form() -> None:
 
 def test_the_list_is_the_same(wire: Wire) -> None:
     (listed,) = [
-        one for one in wire.call("tools/list", style="flat")["tools"] if one["name"] == "release"
+        tool for tool in wire.call("tools/list", style="flat")["tools"] if tool["name"] == "release"
     ]
     properties = listed["parameters"]["properties"]
     assert listed["description"].startswith("Release a package.")
@@ -161,7 +161,7 @@ def test_invalid_arguments_are_refused_with_the_same_words(wire: Wire) -> None:
         wire.call("spawn", tool="release", id="r", args={"package": "A", "copies": "x", "c": 1})
     assert refused.value.code == -32005
     problems = refused.value.data["problems"]
-    assert [one["path"] for one in problems] == ["package", "copies", "c"]
+    assert [problem["path"] for problem in problems] == ["package", "copies", "c"]
     assert problems[0]["message"] == '"A" does not match "^[a-z]+$"'
 
 
@@ -182,7 +182,7 @@ def test_a_model_drives_each_form_the_same(wire: Wire) -> None:
     call(action="spawn", id="m", package="haft")
     assert essence(call(action="fetch", id="m", wait="input", timeout_ms=20_000)) == ASKED
     waiting = wire.call("await", all=["m"])
-    assert [essence(one)["question"] for one in waiting["waiting"]] == [QUESTION]
+    assert [essence(row)["question"] for row in waiting["waiting"]] == [QUESTION]
     (inquiry,) = wire.call("inquiries/list")["inquiries"]
     assert inquiry["question"] == QUESTION
     wire.call("inquiries/answer", inquiry_id=inquiry["inquiry_id"], answer=True)
@@ -195,7 +195,7 @@ def test_an_mcp_host_sees_the_same(
     running: RunningDaemon, era: type[Host], short_tmp: Path
 ) -> None:
     with era(running, "--root", str(short_tmp)) as host:
-        tools = {one["name"]: one for one in host.request("tools/list")["tools"]}
+        tools = {tool["name"]: tool for tool in host.request("tools/list")["tools"]}
         assert tools["release"]["inputSchema"]["properties"]["package"]["pattern"] == "^[a-z]+$"
         arguments = {"package": "haft", "wait_s": 20}
         text = host.ask("release", {**arguments, "id": "yes"}, {"sure": True})

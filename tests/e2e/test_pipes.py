@@ -56,9 +56,9 @@ def result(wire: Wire, id: str) -> str:
 
 
 def size(wire: Wire, id: str) -> int:
-    (found,) = (one["bytes"] for one in wire.call("handles/list")["handles"] if one["id"] == id)
-    assert isinstance(found, int)
-    return found
+    (rows,) = (row["bytes"] for row in wire.call("handles/list")["handles"] if row["id"] == id)
+    assert isinstance(rows, int)
+    return rows
 
 
 def test_all_output_is_the_input_and_its_end_closes_the_input(wire: Wire) -> None:
@@ -192,4 +192,4 @@ def test_an_impossible_pipe_is_refused_before_the_start(
     with pytest.raises(Refused, match=why) as refused:
         wire.call("spawn", **whole)
     assert refused.value.code == code
-    assert "reader" not in {one["id"] for one in wire.call("handles/list")["handles"]}
+    assert "reader" not in {row["id"] for row in wire.call("handles/list")["handles"]}

@@ -96,12 +96,12 @@ def ask(wire: Wire, folder: Path, argv: tuple[str, ...]) -> list[float]:
     notes = Notes(folder / "notes")
     one = Program(wire, folder, tuple(str(notes.path) if w == "NOTES" else w for w in argv))
     late = []
-    for name, said in (("one", ""), ("two", "7"), ("three", "eight")):
-        if said:
-            one.give({"line": said})
+    for name, message in (("one", ""), ("two", "7"), ("three", "eight")):
+        if message:
+            one.give({"line": message})
         since = notes.reads_since()
         assert since is not None, (name, one.state, notes.path.read_text())
-        one.asks(rf"got {said}\n{name}\? $" if said else rf"{name}\? $", name)
+        one.asks(rf"got {message}\n{name}\? $" if message else rf"{name}\? $", name)
         if since:
             late.append((one.answered - since) / 1e9)
     one.end()
@@ -118,8 +118,8 @@ def c_program(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def wire(shared_daemon: RunningDaemon) -> Iterator[Wire]:
-    with Wire(shared_daemon.socket, timeout=BOUND_MS / 1000 + 10) as one:
-        yield one
+    with Wire(shared_daemon.socket, timeout=BOUND_MS / 1000 + 10) as wire:
+        yield wire
 
 
 @contextmanager

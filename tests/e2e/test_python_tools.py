@@ -170,10 +170,12 @@ def test_a_function_without_a_result_returns_its_output(wire: Wire) -> None:
 def test_each_call_is_its_own_process_with_empty_input(wire: Wire, running: RunningDaemon) -> None:
     import json
 
-    said = [json.loads(wire.call("tools/call", tool="where", arguments={})["result"]) for _ in "ab"]
-    assert len({said[0]["pid"], said[1]["pid"], running.pid}) == 3
-    assert said[0]["stdin"] == ""
-    assert said[0]["path"] == str(running.config / "haft" / "tools")
+    document = [
+        json.loads(wire.call("tools/call", tool="where", arguments={})["result"]) for _ in "ab"
+    ]
+    assert len({document[0]["pid"], document[1]["pid"], running.pid}) == 3
+    assert document[0]["stdin"] == ""
+    assert document[0]["path"] == str(running.config / "haft" / "tools")
 
 
 def test_arguments_too_long_for_an_environment_arrive_whole(wire: Wire) -> None:
@@ -235,7 +237,7 @@ def test_a_changed_tool_file_is_described_again(daemon: RunningDaemon) -> None:
             daemon.tools(text.replace("a: int", f"{parameter}: int"), "grows.py")
             if reload:
                 wire.call("tools/reload")
-            listed = {one["name"]: one for one in wire.call("tools/list")["tools"]}
+            listed = {tool["name"]: tool for tool in wire.call("tools/list")["tools"]}
             assert list(listed["grow"]["parameters"]["properties"]) == [parameter]
 
 
@@ -252,7 +254,7 @@ def test_a_fault_in_a_tool_file_is_named(daemon: RunningDaemon, text: str, why: 
     with daemon.connect() as wire:
         wire.call("tools/reload")
         problems = wire.call("tools/list")["problems"]
-        assert any(why in one["message"] for one in problems), problems
+        assert any(why in problem["message"] for problem in problems), problems
         with pytest.raises(Refused, match=why):
             wire.call("tools/call", tool="f", arguments={})
 

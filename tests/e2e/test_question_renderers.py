@@ -76,9 +76,9 @@ def test_the_programs_output_is_shown(join: Join, tool: str, rendered: str) -> N
 
 
 def test_the_program_gets_the_call(join: Join) -> None:
-    told = json.loads(shown_by(join(), "context"))
-    assert told["context"]["action"] == "format_arguments"
-    assert told["tool"]["arguments"] == {"text": "hello", "times": 1}
+    report = json.loads(shown_by(join(), "context"))
+    assert report["context"]["action"] == "format_arguments"
+    assert report["tool"]["arguments"] == {"text": "hello", "times": 1}
 
 
 def test_a_long_rendering_is_cut(join: Join) -> None:
@@ -113,7 +113,7 @@ def test_a_slow_program_delays_no_other_call(asker: RunningDaemon, join: Join) -
     assert "did not end within 3 s" in head and rest == JSON
     host.decide(found, "allow")
     assert host.finish(spawned)["state"] in ("running", "stopped")
-    assert [one["event"] for one in records(asker, host.session)] == ["approval", "spawn"]
+    assert [record["event"] for record in records(asker, host.session)] == ["approval", "spawn"]
 
 
 def test_a_cancelled_call_ends_the_program(join: Join) -> None:

@@ -123,23 +123,23 @@ def test_a_live_tool_reports_its_states(wire: Wire) -> None:
 def test_a_malformed_outcome_is_a_failure_that_names_the_field(
     make_daemon: Callable[..., RunningDaemon], output: str
 ) -> None:
-    said = '{"type": "error", "reason": "disk full"}'
+    message = '{"type": "error", "reason": "disk full"}'
     daemon = make_daemon()
     daemon.tools(f"""[tools.odd]
-command = ["echo", '{said}']
+command = ["echo", '{message}']
 output = "{output}"
 parameters = {{}}
 [tools.plain]
-command = ["echo", '{said}']
+command = ["echo", '{message}']
 output = "raw"
 """)
     with daemon.start().connect() as wire:
         state = wire.call("tools/call", tool="odd", arguments={})
         assert "malformed `error` outcome: `message` is missing" in state["error"]["message"]
         assert "result" not in state
-        assert state["content"] == said + "\n"
-        assert state["content"] == said + "\n"
-        assert wire.call("tools/call", tool="plain", arguments={})["result"] == said + "\n"
+        assert state["content"] == message + "\n"
+        assert state["content"] == message + "\n"
+        assert wire.call("tools/call", tool="plain", arguments={})["result"] == message + "\n"
 
 
 STEPS = r"""
@@ -226,12 +226,12 @@ def answers(shared_daemon: RunningDaemon) -> Iterator[Callable[[object, object],
         wire.call("tools/reload")
         numbers = itertools.count()
 
-        def answer(kind: object, given: object) -> dict[str, Any]:
+        def answer(kind: object, value: object) -> dict[str, Any]:
             id = f"q{next(numbers)}"
             spawn = {"action": "spawn", "id": id, "kind": kind}
             wire.call("tools/call", tool="asking", arguments=spawn)
             assert wire.call("fetch", id=id, wait="input")["state"] == "waiting"
-            apply = {"action": "apply", "id": id, "input": given, "wait": "stopped"}
+            apply = {"action": "apply", "id": id, "input": value, "wait": "stopped"}
             try:
                 state: dict[str, Any] = wire.call("tools/call", tool="asking", arguments=apply)
             except Refused:
@@ -245,7 +245,7 @@ def answers(shared_daemon: RunningDaemon) -> Iterator[Callable[[object, object],
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "answer"),
+    ("kind", "value", "answer"),
     [
         (NUMBERS, 1, 1),
         (NUMBERS, "1", 1),
@@ -262,14 +262,14 @@ def answers(shared_daemon: RunningDaemon) -> Iterator[Callable[[object, object],
     ],
 )
 def test_a_model_can_answer_every_type_of_question(
-    answers: Callable[[object, object], dict[str, Any]], kind: object, given: object, answer: object
+    answers: Callable[[object, object], dict[str, Any]], kind: object, value: object, answer: object
 ) -> None:
     """Also in a call that fits a strict schema, where `input` is a text, a boolean or a number."""
-    assert json.loads(answers(kind, given)["result"]) == answer
+    assert json.loads(answers(kind, value)["result"]) == answer
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "says"),
+    ("kind", "value", "says"),
     [
         (NUMBERS, None, "input: it is required"),
         (NUMBERS, "3", "takes one of"),
@@ -278,10 +278,10 @@ def test_a_model_can_answer_every_type_of_question(
     ],
 )
 def test_an_invalid_answer_is_refused_and_the_question_stays(
-    answers: Callable[[object, object], dict[str, Any]], kind: object, given: object, says: str
+    answers: Callable[[object, object], dict[str, Any]], kind: object, value: object, says: str
 ) -> None:
     with pytest.raises(Refused, match=says):
-        answers(kind, given)
+        answers(kind, value)
 
 
 DIES = r"""

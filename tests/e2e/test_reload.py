@@ -47,7 +47,7 @@ ASKING = [
 
 
 def tools(wire: Wire) -> set[str]:
-    return {one["name"] for one in wire.call("tools/list")["tools"]}
+    return {tool["name"] for tool in wire.call("tools/list")["tools"]}
 
 
 def says(wire: Wire, tool: str) -> str:
@@ -90,7 +90,7 @@ def test_changed_files_are_read_and_invalid_ones_are_problems(
         reload(daemon, wire)
         assert tools(wire) == packed | {"keeps", "changes", "comes"}
         assert says(wire, "keeps") == "same" and says(wire, "comes") == "still"
-        found = {os.path.basename(one["file"]): one for one in problems(wire)}
+        found = {os.path.basename(problem["file"]): problem for problem in problems(wire)}
         assert found.keys() == {"c.toml", "d.toml"} and len(problems(wire)) == 2
         assert found["d.toml"]["line"] == 1 and found["d.toml"]["message"]
         assert "bad" in found["c.toml"]["key"] and "command" in str(found["c.toml"])
@@ -123,14 +123,14 @@ def test_settings_that_need_a_restart_are_reported(
             "key_file = '/nowhere/key'\n[toolpack]\nenable = ['run']\n"
         )
         reload(daemon, wire)
-        said = {one["key"]: one["message"] for one in problems(wire)}
+        said = {problem["key"]: problem["message"] for problem in problems(wire)}
         assert "/nowhere/key" in said["inquiry.llm"], "a key that it lacks"
         config.write_text(
             "[inquiry]\nbackends = ['command']\n[inquiry.command]\nargv = ['/bin/nope']\n"
             "[toolpack]\nenable = ['run']\n"
         )
         reload(daemon, wire)
-        said = {one["key"]: one["message"] for one in problems(wire)}
+        said = {problem["key"]: problem["message"] for problem in problems(wire)}
         assert "/bin/nope" in said["inquiry.command.argv"], "a program that it lacks"
         config.write_text("[daemon\n")
         reload(daemon, wire)

@@ -33,7 +33,7 @@ def last(asker: RunningDaemon, session: str) -> dict[str, Any]:
     lines = (asker.state / "haft" / "audit.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
     found: dict[str, Any] = [
-        one for one in records if one["event"] == "answer" and one["session"] == session
+        record for record in records if record["event"] == "answer" and record["session"] == session
     ][-1]
     return found
 
@@ -78,26 +78,26 @@ def test_a_thin_client_can_remember_an_answer(join: Join) -> None:
     host = join(able=False)
     host.call("spawn", tool="held", id="a", wait="input")
     (asked,) = host.call("inquiries/list")["inquiries"]
-    given = {"inquiry_id": asked["inquiry_id"], "answer": True}
+    params = {"inquiry_id": asked["inquiry_id"], "answer": True}
     with pytest.raises(Refused, match="-32602"):
-        host.call("inquiries/answer", remember="ever", **given)
-    host.call("inquiries/answer", remember="session", **given)
+        host.call("inquiries/answer", remember="ever", **params)
+    host.call("inquiries/answer", remember="session", **params)
     state = host.call("spawn", tool="held", id="b", wait="input")
     assert state["question"]["id"] == "name"
 
 
-@pytest.mark.parametrize(("name", "what"), [("secret", "a secret"), ("model", "a model is asked")])
+@pytest.mark.parametrize(("name", "kind"), [("secret", "a secret"), ("model", "a model is asked")])
 def test_an_unrememberable_answer_is_refused_and_the_question_stays(
-    join: Join, name: str, what: str
+    join: Join, name: str, kind: str
 ) -> None:
     host = join(able=False)
     running = run(host, name)
     while not (listed := host.call("inquiries/list")["inquiries"]):
         pass
-    given = {"inquiry_id": listed[0]["inquiry_id"], "answer": "x" if name == "secret" else True}
-    with pytest.raises(Refused, match=f"-32011.*{what}"):
-        host.call("inquiries/answer", remember="session", **given)
-    host.call("inquiries/answer", **given)
+    params = {"inquiry_id": listed[0]["inquiry_id"], "answer": "x" if name == "secret" else True}
+    with pytest.raises(Refused, match=f"-32011.*{kind}"):
+        host.call("inquiries/answer", remember="session", **params)
+    host.call("inquiries/answer", **params)
     host.finish(running)
 
 

@@ -32,7 +32,7 @@ def spools(daemon: RunningDaemon) -> int:
 
 def stopped(wire: Wire, *names: str) -> bool:
     """Return true if these have stopped, without reading any of them."""
-    rows = {one["id"]: one["state"] for one in wire.call("handles/list")["handles"]}
+    rows = {row["id"]: row["state"] for row in wire.call("handles/list")["handles"]}
     return all(rows[name] == "stopped" for name in names)
 
 

@@ -68,15 +68,15 @@ def outcome(**said: Any) -> str:
 
 def everything(host: Host, id: str) -> str:
     """All that a client can read of a handle, without asking for leave."""
-    told: list[Any] = [host.call("handles/list"), host.call("output/search", pattern=".")]
+    reports: list[Any] = [host.call("handles/list"), host.call("output/search", pattern=".")]
     views = ("delta", "all", "tail")
-    told += [host.call("fetch", id=id, view=view, wait="none") for view in views]
+    reports += [host.call("fetch", id=id, view=view, wait="none") for view in views]
     raw = host.call("fetch", id=id, view="raw", wait="none")
-    told += [raw, base64.b64decode(raw.get("content", "")).decode("utf-8", "replace")]
-    told.append(host.call("fetch", id=id, cursor=0, wait="none"))
-    told.append(host.call("await", all=[id], timeout_secs=0))
-    told.append(host.call("notifications/drain"))
-    return json.dumps(told)
+    reports += [raw, base64.b64decode(raw.get("content", "")).decode("utf-8", "replace")]
+    reports.append(host.call("fetch", id=id, cursor=0, wait="none"))
+    reports.append(host.call("await", all=[id], timeout_secs=0))
+    reports.append(host.call("notifications/drain"))
+    return json.dumps(reports)
 
 
 def decided_by(how: str, host: Host, decision: str, **more: Any) -> Any:
@@ -203,8 +203,8 @@ def test_a_definition_may_withhold_results(join: Join) -> None:
     host = join()
     for tool, script in (("muted", PRINT), ("quiet", outcome(type="success", content="can"))):
         state = host.finish(begin(host, tool, script))
-        said = f"`{tool}` has run, and its result was not handed out: its definition says so."
-        assert state["result"] == said and state["review"] == "skipped"
+        message = f"`{tool}` has run, and its result was not handed out: its definition says so."
+        assert state["result"] == message and state["review"] == "skipped"
         assert CANARY not in everything(host, state["id"])
     assert host.is_asked_nothing()
 
@@ -369,9 +369,9 @@ def test_nothing_is_shown_while_running_or_under_review(join: Join) -> None:
     host.decide(found, "allow")
     (state,) = host.finish(waiting)["completed"]
     assert state["result"] == f"{CANARY}\n{CANARY}-typed\n" and state["review"] == "allowed"
-    said = ""
-    while CANARY not in said:
-        said = other.told("handle/output")["params"]["data"]
+    message = ""
+    while CANARY not in message:
+        message = other.told("handle/output")["params"]["data"]
     while (pushed_state := other.told("handle/state")["params"])["state"] != "stopped":
         assert CANARY not in json.dumps(pushed_state)
     assert pushed_state["review"] == "allowed"
@@ -488,24 +488,24 @@ def test_a_stopping_daemon_returns_nothing_under_review(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     """The error does not suggest a retry: the tool has run."""
-    one = make_daemon()
-    one.tools(TOOLS)
-    one.start()
-    with Host(one, "host", "s", able=True) as host:
+    daemon = make_daemon()
+    daemon.tools(TOOLS)
+    daemon.start()
+    with Host(daemon, "host", "s", able=True) as host:
         called = begin(host)
         host.asked()
         host.call("daemon/shutdown")
         state = host.finish(called)
     assert state["ended_by"]["by"] == "shutdown" and state["review"] == "dropped"
     assert "given up" in state["error"]["message"] and CANARY not in json.dumps(state)
-    assert one.process is not None and one.process.wait(20) == 0
+    assert daemon.process is not None and daemon.process.wait(20) == 0
 
 
 def test_an_expired_review_withholds_the_result(make_daemon: Callable[..., RunningDaemon]) -> None:
-    one = make_daemon("[daemon]\napproval_timeout_s = 0.2\n")
-    one.tools(TOOLS)
-    one.start()
-    with Host(one, "host", "s", able=True) as host:
+    daemon = make_daemon("[daemon]\napproval_timeout_s = 0.2\n")
+    daemon.tools(TOOLS)
+    daemon.start()
+    with Host(daemon, "host", "s", able=True) as host:
         called = begin(host)
         asked = host.asked()
         error = host.refused(called)

@@ -100,7 +100,7 @@ Serve = Callable[[str], tuple[RunningDaemon, Wire]]
 def listed(wire: Wire, **params: Any) -> tuple[dict[str, Any], dict[str, str]]:
     """The tools and the problems of the list, by name."""
     result = wire.call("tools/list", **params)
-    tools = {one["name"]: one for one in result["tools"]}
+    tools = {tool["name"]: tool for tool in result["tools"]}
     problems = {one["key"].split(".")[-1]: one["message"] for one in result.get("problems", ())}
     return tools, problems
 
@@ -202,7 +202,7 @@ def test_a_batch_waits_for_a_description_before_its_ids_are_taken(
     assert wire.call("ping") == {"pong": True}  # The batch delays no other call.
     binary.goes()
     replies = wire.receive()
-    assert [one["id"] for one in replies] == [f"n{at}" for at in range(len(batch))]
+    assert [reply["id"] for reply in replies] == [f"n{at}" for at in range(len(batch))]
     assert replies[0]["result"]["completed"][1]["id"] == "b"
     assert replies[3]["error"]["code"] == -32800
     assert replies[4]["result"]["state"] == "stopped"
@@ -230,7 +230,7 @@ def test_a_failed_description_is_named_and_all_else_works(serve: Serve, tmp_path
         line = lines.index(f"[tools.{how}]") + 1
         for words in (why, f"{file}:{line},", "add `parameters`", 'action = "schema"'):
             assert words in problems[how], how
-    named = {one["key"] for one in wire.call("daemon/status")["problems"]}
+    named = {problem["key"] for problem in wire.call("daemon/status")["problems"]}
     assert {f"tools.{how}" for how in UNABLE} <= named
     for method, params in (
         ("tools/call", {"tool": "exits", "arguments": {"a": 1}}),
@@ -433,7 +433,7 @@ def test_a_roots_program_is_described_once_trusted(serve: Serve, tmp_path: Path)
     _, wire = serve("")
     assert "check" not in listed(wire, root=root)[0]
     shown = wire.call("trust/show", root=root)
-    tools = {one["name"]: one for one in shown["files"][0]["tools"]}
+    tools = {tool["name"]: tool for tool in shown["files"][0]["tools"]}
     assert tools["check"]["describes_itself"] and "describes_itself" not in tools["plain"]
     assert binary.asked() == []
     wire.call("trust/grant", root=root, digest=shown["digest"])

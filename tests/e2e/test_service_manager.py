@@ -44,7 +44,7 @@ def test_ready_reloading_and_stopping_are_notified_in_order(
         at = int(reloading["MONOTONIC_USEC"]) / 1e6
         assert before - 1e-3 <= at <= time.monotonic()
         assert manager.receive()["READY"] == "1"
-        assert "fresh" in {one["name"] for one in wire.call("tools/list")["tools"]}
+        assert "fresh" in {tool["name"] for tool in wire.call("tools/list")["tools"]}
 
         wire.call("spawn", tool="run", id="h", args={"argv": ["cat"]}, wait="none")
         os.kill(process.pid, signal.SIGTERM)

@@ -38,7 +38,7 @@ def hold(wire: Wire, ground: Ground, name: str, script: str, *, terminal: bool =
 
 
 def sleepers(ground: Ground) -> int:
-    return len([one for one in ground.survivors() if one.split()[1:2] == ["sleep"]])
+    return len([survivor for survivor in ground.survivors() if survivor.split()[1:2] == ["sleep"]])
 
 
 @pytest.mark.parametrize("kind", KINDS)

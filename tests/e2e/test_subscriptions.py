@@ -24,9 +24,9 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module")
 def told_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDaemon]:
-    one = RunningDaemon(tmp_path_factory.mktemp("d"), config=CONFIG).start()
-    yield one
-    one.close()
+    daemon = RunningDaemon(tmp_path_factory.mktemp("d"), config=CONFIG).start()
+    yield daemon
+    daemon.close()
 
 
 @pytest.fixture
@@ -44,20 +44,20 @@ def connect(request: pytest.FixtureRequest, told_daemon: RunningDaemon) -> Itera
 
     def make() -> Wire | ByHand:
         if request.param == "unix":
-            one: Wire | ByHand = told_daemon.connect()
+            client: Wire | ByHand = told_daemon.connect()
         else:
             with told_daemon.connect() as wire:
                 port = wire.call("daemon/status")["websocket"]["port"]
-            one = ByHand(port)
+            client = ByHand(port)
             token = told_daemon.socket.with_name("token").read_text().strip()
-            assert one.upgrade(token=token) == 101
-            one.initialize()
-        opened.append(one)
-        return one
+            assert client.upgrade(token=token) == 101
+            client.initialize()
+        opened.append(client)
+        return client
 
     yield make
-    for one in opened:
-        one.sock.close()
+    for file in opened:
+        file.sock.close()
 
 
 def told(peer: Wire | ByHand) -> Iterator[dict[str, Any]]:
@@ -119,7 +119,7 @@ def test_pushes_join_to_the_output_and_the_last_state_comes_last(
     assert "".join(piece["data"] for piece in output) == whole["result"]
     assert output[-1]["cursor"] == whole["cursor"]
     states = of(messages, "handle/state")
-    assert [one["state"] for one in states] == ["pending", "running", "stopped"]
+    assert [state["state"] for state in states] == ["pending", "running", "stopped"]
     assert messages[-1]["method"] == "handle/state" and states[-1]["exit"] == {"code": 0}
     assert whole["result"].endswith("end é")
 
@@ -279,8 +279,8 @@ def test_only_named_handles_are_pushed_also_when_their_name_is_reused(
         wire.call("abort", session=session, id="a")
         run(wire, session, "a", "true")
         states = of(until_stopped(editor, "a") + until_stopped(editor, "a"), "handle/state")
-        assert {one["id"] for one in states} == {"a"}
-        assert [one["generation"] for one in states if one["state"] == "stopped"] == [1, 2]
+        assert {state["id"] for state in states} == {"a"}
+        assert [state["generation"] for state in states if state["state"] == "stopped"] == [1, 2]
 
 
 def test_a_closed_session_has_its_handles_forgotten(

@@ -347,7 +347,7 @@ def test_tools_of_a_project_run_in_it_from_any_folder_below(project: Project) ->
     granted = project.call("trust/grant", digest=shown["digest"], **below)
     assert granted == {"root": str(project.root), "files": ["a.toml"]}
     assert project.runs(**below) == project.runs() == str(project.root)
-    assert "x" in [one["name"] for one in project.call("tools/list", **below)["tools"]]
+    assert "x" in [tool["name"] for tool in project.call("tools/list", **below)["tools"]]
     spawned = project.call("spawn", tool="x", id="below", wait="stopped", **below)
     assert spawned["result"].strip() == str(project.root)
     # The nearest root counts, and nothing of those above.
@@ -389,7 +389,7 @@ def test_trust_is_recorded_with_its_client(project: Project) -> None:
     project.call("trust/revoke")
     path = project.daemon.state / "haft" / "audit.jsonl"
     records = [json.loads(line) for line in path.read_text().splitlines()]
-    mine = [one for one in records if one.get("root") == str(project.root)]
+    mine = [record for record in records if record.get("root") == str(project.root)]
     assert [one["event"] for one in mine] == ["trust/grant", "trust/revoke"]
     assert mine[0]["client"]["pid"] == os.getpid() and list(mine[0]["files"]) == ["a.toml"]
 

@@ -36,11 +36,11 @@ def start(client: Client, id: str, sh: str = SLEEPS, tool: str = "asked") -> Non
 
 
 def decided(result: dict[str, Any]) -> dict[str, str]:
-    return {one["id"]: one["decided"] for one in result["inquired"]}
+    return {inquiry["id"]: inquiry["decided"] for inquiry in result["inquired"]}
 
 
 def states(result: dict[str, Any]) -> dict[str, str]:
-    return {one["id"]: one["state"] for one in result["handles"]}
+    return {row["id"]: row["state"] for row in result["handles"]}
 
 
 def listed(client: Client) -> list[dict[str, Any]]:
@@ -93,7 +93,7 @@ def test_one_question_covers_each_handle_and_each_answer_is_applied(join: Join) 
         "stays": "running",
         "ends": "stopped",
     }
-    ended = {one["id"]: one.get("ended_by", {}).get("by") for one in result["handles"]}
+    ended = {row["id"]: row.get("ended_by", {}).get("by") for row in result["handles"]}
     assert ended["abort"] == ended["ends"] == "turn_end" and ended["wait"] == "exit"
     assert host.call("inquiries/list")["inquiries"] == []
 
@@ -123,7 +123,7 @@ def test_a_thin_client_pulls_the_inquiry_and_invalid_answers_are_named(
     start(host, "b")
     number = host.start("turn/end")
     (inquiry,) = listed(thin)
-    given = {"inquiry_id": inquiry["inquiry_id"], "question": "turn_end"}
+    params = {"inquiry_id": inquiry["inquiry_id"], "question": "turn_end"}
     for answer, why in (
         ("abort", "an object with a choice for each"),
         ({"a": "abort"}, r'nothing is said of \["b"\]'),
@@ -131,16 +131,16 @@ def test_a_thin_client_pulls_the_inquiry_and_invalid_answers_are_named(
         ({"a": "abort", "b": "keep", "c": "keep"}, r'no \["c"\]'),
     ):
         with pytest.raises(Refused, match=f"-32011.*{why}"):
-            thin.call("inquiries/answer", answer=answer, **given)
+            thin.call("inquiries/answer", answer=answer, **params)
     with pytest.raises(Refused, match=r"-32011.*cannot be remembered"):
-        thin.call("inquiries/answer", answer={"a": "abort", "b": "keep"}, remember="turn", **given)
-    thin.call("inquiries/answer", answer={"a": "abort", "b": "keep"}, **given)
+        thin.call("inquiries/answer", answer={"a": "abort", "b": "keep"}, remember="turn", **params)
+    thin.call("inquiries/answer", answer={"a": "abort", "b": "keep"}, **params)
     assert states(host.finish(number)) == {"a": "stopped", "b": "running"}
     with pytest.raises(Refused, match=r"-32011.*Nothing is asked now"):
-        thin.call("inquiries/answer", answer={"a": "abort", "b": "keep"}, **given)
+        thin.call("inquiries/answer", answer={"a": "abort", "b": "keep"}, **params)
     lines = (asker.state / "haft" / "audit.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
-    mine = [one for one in records if one.get("session") == inquiry["session"]]
+    mine = [record for record in records if record.get("session") == inquiry["session"]]
     (answered,) = [one for one in mine if one["event"] == "answer"]
     assert answered["input"] == {"a": "abort", "b": "keep"}
     assert answered["question"] == inquiry["inquiry_id"]
@@ -306,7 +306,7 @@ def test_sessions_end_their_turns_concurrently(join: Join) -> None:
         start(host, "same")
     numbers = [host.start("turn/end") for host in hosts]
     questions = [host.asked() for host in hosts]
-    assert len({one["params"]["inquiry_id"] for one in questions}) == 4
+    assert len({question["params"]["inquiry_id"] for question in questions}) == 4
     choices = ["keep", "abort", "keep", "abort"]
     for host, asked, choice in reversed(list(zip(hosts, questions, choices, strict=True))):
         host.reply(asked, {"same": choice})
@@ -323,10 +323,14 @@ def test_the_maximum_of_handles_is_one_question(join: Join) -> None:
     number = host.start("turn/end", policy="inquire")
     thin = join("thin", able=False)
     until(
-        lambda: any("handle" not in one for one in thin.call("inquiries/list")["inquiries"]),
+        lambda: any(
+            "handle" not in inquiry for inquiry in thin.call("inquiries/list")["inquiries"]
+        ),
         "nothing is asked",
     )
-    (inquiry,) = [one for one in thin.call("inquiries/list")["inquiries"] if "handle" not in one]
+    (inquiry,) = [
+        inquiry for inquiry in thin.call("inquiries/list")["inquiries"] if "handle" not in inquiry
+    ]
     fields = inquiry["question"]["answer_type"]["fields"]
     assert len(fields) == 256 and len(json.dumps(inquiry)) < 120_000
     answer = dict.fromkeys(fields, "abort") | {"h7": "keep"}
@@ -338,12 +342,12 @@ def test_the_maximum_of_handles_is_one_question(join: Join) -> None:
 
 def test_the_daemon_stops_during_the_question(asker: RunningDaemon) -> None:
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
-    one = RunningDaemon(folder)
-    one.tools(TOOLS)
-    one.start()
-    with Client(one) as host:
+    daemon = RunningDaemon(folder)
+    daemon.tools(TOOLS)
+    daemon.start()
+    with Client(daemon) as host:
         start(host, "a")
         host.start("turn/end")
         host.asked()
-        assert one.stop() == 0
+        assert daemon.stop() == 0
     shutil.rmtree(folder, ignore_errors=True)

@@ -220,7 +220,7 @@ def test_a_model_is_informed_of_waiting(make_daemon: Make) -> None:
     daemon = started(make_daemon)
     with daemon.connect() as wire:
         tools = wire.call("tools/list")["tools"]
-        [described] = [one["description"] for one in tools if one["name"] == "await"]
+        [described] = [tool["description"] for tool in tools if tool["name"] == "await"]
         assert "`waiting`" in described and "`apply`" in described
         wire.call("spawn", tool="asks", id="a", args={}, wait="input")
         reply = wire.call("tools/call", tool="await", arguments={"all": ["a"]})

@@ -25,9 +25,9 @@ MakeDaemon = Callable[..., RunningDaemon]
 @pytest.fixture
 def wire(daemon: RunningDaemon) -> Iterator[Wire]:
     """A client that has a shell with a state."""
-    with daemon.connect() as one:
-        one.call("spawn", tool="run", id="sh", args={"argv": ["cat"]}, wait="none")
-        yield one
+    with daemon.connect() as wire:
+        wire.call("spawn", tool="run", id="sh", args={"argv": ["cat"]}, wait="none")
+        yield wire
 
 
 def answers(daemon: RunningDaemon) -> bool:
@@ -120,9 +120,9 @@ def test_a_client_connecting_while_the_socket_vanished_is_served(
 ) -> None:
     waiting = [daemon.connect() for _ in range(40)]
     daemon.socket.unlink()
-    for one in waiting:
-        assert one.call("ping") == {"pong": True}
-        one.close()
+    for row in waiting:
+        assert row.call("ping") == {"pong": True}
+        row.close()
 
 
 def test_another_processs_socket_is_left_alone_and_the_daemon_exits_when_idle(

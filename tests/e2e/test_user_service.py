@@ -100,8 +100,8 @@ def test_removing_the_service_names_ended_handles_and_leaves_nothing(
 
 def findings(manager: UserManager, env: Mapping[str, str] | None = None) -> list[dict[str, str]]:
     printed = manager.run("haft", "doctor", "--json", env=env).stdout
-    found = json.loads(printed)["findings"]
-    return [one for one in found if one["check"] == "service"]
+    document = json.loads(printed)["findings"]
+    return [one for one in document if one["check"] == "service"]
 
 
 def test_a_unit_changed_by_the_user_is_not_overwritten(
@@ -178,14 +178,14 @@ def test_the_doctor_reports_a_socket_unit_without_its_file_and_the_remedy(
     assert manager.run("systemctl", "--user", "stop", "haftd.service").returncode == 0
     socket = f"{manager.env['XDG_RUNTIME_DIR']}/haft/haftd.sock"
     assert manager.run("rm", socket).returncode == 0
-    found = json.loads(manager.run("haft", "doctor", "--json").stdout)["findings"]
-    (finding,) = [one for one in found if one["check"] == "service"]
+    document = json.loads(manager.run("haft", "doctor", "--json").stdout)["findings"]
+    (finding,) = [one for one in document if one["check"] == "service"]
     assert finding["level"] == "problem" and socket in finding["message"]
     assert finding["advice"] == "`systemctl --user restart haftd.socket`"
     assert manager.run("systemctl", "--user", "restart", "haftd.socket").returncode == 0
     assert str(answering(manager)) == manager.properties("haftd.service")["MainPID"]
-    found = json.loads(manager.run("haft", "doctor", "--json").stdout)["findings"]
-    (finding,) = [one for one in found if one["check"] == "service"]
+    document = json.loads(manager.run("haft", "doctor", "--json").stdout)["findings"]
+    (finding,) = [one for one in document if one["check"] == "service"]
     assert finding["level"] == "ok"
 
 

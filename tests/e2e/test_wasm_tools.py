@@ -513,7 +513,8 @@ def test_a_file_that_is_no_module_is_refused_and_not_quoted(project: Project) ->
 
 def test_rules_that_a_module_cannot_have_are_problems(project: Project) -> None:
     problems = {
-        one["key"]: one["message"] for one in project.wire.call("daemon/status")["problems"]
+        problem["key"]: problem["message"]
+        for problem in project.wire.call("daemon/status")["problems"]
     }
     assert "has no network" in problems["tools.online.access.net"]
     assert "no shell script" in problems["tools.script.command"]

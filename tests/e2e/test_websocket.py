@@ -44,9 +44,9 @@ def token(daemon: RunningDaemon) -> str:
 
 @pytest.fixture
 def peer(port: int, token: str) -> Iterator[ByHand]:
-    with ByHand(port) as one:
-        assert one.upgrade(token=token) == 101
-        yield one
+    with ByHand(port) as client:
+        assert client.upgrade(token=token) == 101
+        yield client
 
 
 def test_only_authorised_clients_are_admitted(daemon: RunningDaemon, port: int, token: str) -> None:
@@ -70,10 +70,10 @@ def test_only_authorised_clients_are_admitted(daemon: RunningDaemon, port: int, 
         (403, {"token": token, "host": "127.0.0.1:1"}),
     ]
     for expected, words in cases:
-        with ByHand(port) as one:
-            assert one.upgrade(**words) == expected, words
+        with ByHand(port) as client:
+            assert client.upgrade(**words) == expected, words
             if "protocols" in words and expected == 101:
-                assert one.headers["sec-websocket-protocol"] == "haft.v1"
+                assert client.headers["sec-websocket-protocol"] == "haft.v1"
     with daemon.connect() as wire:
         status = wire.call("daemon/status")
         assert status["refused"]["token"] == 5

@@ -103,8 +103,8 @@ def factory(**changed: Any) -> tuple[Calls, list[Record]]:
 
 def test_a_server_sees_a_short_environment_and_the_variables_given_by_name() -> None:
     calls, _ = factory()
-    given: dict[str, str | bool] = {"API_KEY": True, "MODE": "x", "MISSING": True}
-    call = calls.server("notes", ["run", "it"], "", given)
+    value: dict[str, str | bool] = {"API_KEY": True, "MODE": "x", "MISSING": True}
+    call = calls.server("notes", ["run", "it"], "", value)
     env = call.launch.env
     assert {name: env.get(name) for name in (*DESKTOP, "MODE", "MISSING")} == {
         "PATH": "/bin",

@@ -41,12 +41,12 @@ killed before the limit is enforced."""
 _counter = itertools.count()
 
 
-def until(fact: Callable[[], object], what: str, timeout_s: float = PATIENCE_S) -> None:
+def until(fact: Callable[[], object], kind: str, timeout_s: float = PATIENCE_S) -> None:
     """Wait for a fact of another process that nothing announces."""
     end = time.monotonic() + timeout_s
     while not fact():
         if time.monotonic() > end:
-            raise AssertionError(f"not within {timeout_s:g} s: {what}")
+            raise AssertionError(f"not within {timeout_s:g} s: {kind}")
         time.sleep(0.002)
 
 

@@ -19,15 +19,15 @@ _sessions = itertools.count()
 
 @pytest.fixture
 def wire(shared_daemon: RunningDaemon) -> Iterator[Wire]:
-    with shared_daemon.connect() as one:
-        one.call(
+    with shared_daemon.connect() as wire:
+        wire.call(
             "initialize",
             client={"name": "load"},
             protocol=1,
             session=f"load{next(_sessions)}",
         )
-        yield one
-        one.call("session/close")
+        yield wire
+        wire.call("session/close")
 
 
 def run(wire: Wire, id: str, *argv: str, terminal: bool = False, wait: str = "none") -> None:

@@ -40,9 +40,9 @@ def facts(subject: Subject, event: str) -> dict[str, object]:
     """Return the next line of the stand-in with this event."""
     line = subject.wait_line()
     assert line, subject.log_text()
-    found = json.loads(line)
-    assert found.get("event") == event, found
-    return found  # type: ignore[no-any-return]
+    document = json.loads(line)
+    assert document.get("event") == event, document
+    return document  # type: ignore[no-any-return]
 
 
 def storm(short_tmp: Path, ground: Ground, cycles: int, kind: str, *more: str) -> dict[str, object]:
@@ -140,9 +140,9 @@ def spawn_points() -> list[Point]:
         return trace(folder, Subject.standin(folder / "t", *words), "spawn")
 
 
-def injecting(point: Point, what: str) -> list[str]:
+def injecting(point: Point, kind: str) -> list[str]:
     """Return the options of strace that do this at the point."""
-    inject = f"inject={point.name}:{what}:when={point.when}"
+    inject = f"inject={point.name}:{kind}:when={point.when}"
     return ["-o", "/dev/null", "-e", f"trace={point.name}", "-e", inject]
 
 
@@ -186,12 +186,12 @@ def test_P21_killed_at_every_system_call_of_recovery(
     short_tmp: Path, ground: Ground, count: int
 ) -> None:
     def crash(base: Path) -> None:
-        with Subject.standin(base, "--count", "2", "--kind", "session") as one:
-            one.start(ground)
-            facts(one, "ready")
-            while one.wait_line() != '{"event": "done"}':
+        with Subject.standin(base, "--count", "2", "--kind", "session") as subject:
+            subject.start(ground)
+            facts(subject, "ready")
+            while subject.wait_line() != '{"event": "done"}':
                 pass
-            one.kill9()
+            subject.kill9()
         assert len(ground.survivors()) >= 2
 
     crash(short_tmp / "t")
@@ -231,15 +231,15 @@ def test_P16_an_unwritable_record_refuses_only_its_spawn(
 ) -> None:
     (record,) = [point for point in spawn_points if point.name == "write" and "start" in point.line]
     base = short_tmp / "b"
-    with Subject.standin(base, "--count", "2", "--kind", "session") as one:
-        one.start_traced(injecting(record, f"error={error}"), ground)
-        facts(one, "ready")
-        assert facts(one, "refused")["reason"] == "record"
-        assert facts(one, "started")["n"] == 2  # the daemon lives, and the next spawn runs
+    with Subject.standin(base, "--count", "2", "--kind", "session") as subject:
+        subject.start_traced(injecting(record, f"error={error}"), ground)
+        facts(subject, "ready")
+        assert facts(subject, "refused")["reason"] == "record"
+        assert facts(subject, "started")["n"] == 2  # the daemon lives, and the next spawn runs
         until(lambda: len(sleepers(ground)) == 3, "the second one runs whole")
         assert len(ground.survivors()) == 4  # and nothing of the first, beside the daemon itself
-        assert [one.id for one in read_records(one.home / "handles.lock")] == ["h2"]
-        one.kill9()
+        assert [one.id for one in read_records(subject.home / "handles.lock")] == ["h2"]
+        subject.kill9()
 
 
 @needs_strace
@@ -255,17 +255,17 @@ def test_P16_any_failing_system_call_of_a_spawn_refuses_it_or_runs_whole(
     ]
     for n, point in enumerate(sample(failing, count)):
         base = short_tmp / str(n)
-        with Subject.standin(base, "--count", "2") as one:
-            one.start_traced(injecting(point, "error=ENOMEM"), ground)
-            facts(one, "ready")
-            line = one.wait_line()
-            assert line, f"{point}: {one.log_text()}"
+        with Subject.standin(base, "--count", "2") as subject:
+            subject.start_traced(injecting(point, "error=ENOMEM"), ground)
+            facts(subject, "ready")
+            line = subject.wait_line()
+            assert line, f"{point}: {subject.log_text()}"
             first = json.loads(line)
-            assert first["n"] == 1, f"{point}: {one.log_text()}"
-            assert facts(one, "started")["n"] == 2, f"{point}: {one.log_text()}"
+            assert first["n"] == 1, f"{point}: {subject.log_text()}"
+            assert facts(subject, "started")["n"] == 2, f"{point}: {subject.log_text()}"
             expected = 2 if first["event"] == "started" else 1
             until(lambda expected=expected: len(sleepers(ground)) == expected, f"after {point}", 3)  # type: ignore[misc]
-            one.kill9()
+            subject.kill9()
         with Subject.standin(base) as second:
             second.start()
             facts(second, "ready")
@@ -274,7 +274,7 @@ def test_P16_any_failing_system_call_of_a_spawn_refuses_it_or_runs_whole(
 
 
 def sleepers(ground: Ground) -> list[str]:
-    return [one for one in ground.survivors() if one.split()[1:2] == ["sleep"]]
+    return [survivor for survivor in ground.survivors() if survivor.split()[1:2] == ["sleep"]]
 
 
 FULL = """
@@ -294,10 +294,10 @@ def test_L10_a_full_disk_refuses_spawns_until_there_is_room(
     with subject:
         subject.start(ground, ["unshare", "-m", "sh", "-c", FULL, "full", str(subject.runtime)])
         facts(subject, "ready")
-        said = [json.loads(subject.wait_line()) for _ in range(60)]
-        events = [one["event"] for one in said]
+        document = [json.loads(subject.wait_line()) for _ in range(60)]
+        events = [one["event"] for one in document]
         assert "refused" in events and "started" in events
-        assert {one["reason"] for one in said if one["event"] == "refused"} == {"record"}
+        assert {one["reason"] for one in document if one["event"] == "refused"} == {"record"}
         # The last process may be on its way from the gate to its name.
         started = events.count("started")
         until(lambda: len(sleepers(ground)) == started, "what was started runs, and nothing else")
@@ -379,8 +379,8 @@ def test_P20_a_second_daemon_touches_nothing_of_a_stopped_first(
             assert second.wait() == 75
         assert sorted(ground.survivors()) == before
         states = {
-            Path(f"/proc/{one.split()[0]}/stat").read_text().rpartition(")")[2].split()[0]
-            for one in sleepers(ground)
+            Path(f"/proc/{process.split()[0]}/stat").read_text().rpartition(")")[2].split()[0]
+            for process in sleepers(ground)
         }
         assert states == {"S"}
         assert (first.home / "handles.lock").read_bytes() == journal
@@ -435,14 +435,18 @@ def test_P11_records_of_a_container_with_the_same_folder_are_dropped(
             pass
         # A child past its gate does not show as sleeping before exec.
         until(lambda: len(sleepers(ground)) == 2, "both of its children run")
-        inner = [one for one in ground.survivors() if "standin.py" in one and "sh -c" not in one]
+        inner = [
+            survivor
+            for survivor in ground.survivors()
+            if "standin.py" in survivor and "sh -c" not in survivor
+        ]
         os.kill(int(inner[0].split()[0]), signal.SIGKILL)  # the daemon in there, not its processes
-        before = {one.split()[0] for one in sleepers(ground)}
+        before = {process.split()[0] for process in sleepers(ground)}
         with Subject.standin(short_tmp) as second:
             second.start()
             said = facts(second, "ready")
             assert (said["dropped"], said["ended"], said["lost"]) == (2, 0, 0)
-            assert before <= {one.split()[0] for one in sleepers(ground)}
+            assert before <= {process.split()[0] for process in sleepers(ground)}
             second.kill9()
         assert first.process is not None
         first.process.kill()

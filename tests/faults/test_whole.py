@@ -54,9 +54,9 @@ def others(subject: Subject, ground: Ground) -> list[str]:
     """Return processes beside the daemon and its guardian."""
     assert subject.process is not None
     return [
-        one
-        for one in ground.survivors()
-        if one.split()[0] != str(subject.process.pid) and "guardian" not in one
+        survivor
+        for survivor in ground.survivors()
+        if survivor.split()[0] != str(subject.process.pid) and "guardian" not in survivor
     ]
 
 
@@ -173,7 +173,7 @@ def test_P15_handles_lost_by_the_file_are_swept(short_tmp: Path, ground: Ground)
         up(subject, ground)
         with contextlib.closing(Wire(subject.socket)) as wire:
             spawn(wire, ground, "h")
-        for guardian in [one for one in ground.survivors() if "guardian" in one]:
+        for guardian in [survivor for survivor in ground.survivors() if "guardian" in survivor]:
             os.kill(int(guardian.split()[0]), signal.SIGKILL)  # P37
         subject.kill9()
         (subject.home / "handles.lock").write_bytes(b"")

@@ -138,7 +138,7 @@ def _sections() -> Iterator[tuple[str, list[_Key]]]:
 
 
 def _keys(readers: Mapping[str, Reader | None], kind: type[msgspec.Struct]) -> list[_Key]:
-    defaults = {one.name: one.default for one in msgspec.structs.fields(kind)}
+    defaults = {field.name: field.default for field in msgspec.structs.fields(kind)}
     return [(key, reader, defaults[key]) for key, reader in readers.items()]
 
 

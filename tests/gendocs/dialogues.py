@@ -109,7 +109,7 @@ class _Host:
         self.hears(*_STATE)
 
     def shown(self, arrow: str, messages: list[Any]) -> None:
-        texts = [_text(one) for one in messages]
+        texts = [_text(message) for message in messages]
         whole = f"[{(',' + chr(10) + '   ').join(texts)}]" if len(texts) > 1 else texts[0]
         self.lines.append(f"{arrow} {whole}")
 
@@ -172,7 +172,7 @@ def filled(text: str, made: dict[str, str]) -> str:
 def _list(host: _Host) -> list[str]:
     host.asks(("tools/list", {"provider": "openai"}))
     listed = host.wire.receive()
-    (tool,) = [one for one in listed["result"]["tools"] if one["name"] == "modify_file"]
+    (tool,) = [tool for tool in listed["result"]["tools"] if tool["name"] == "modify_file"]
     shown = {key: tool[key] for key in ("name", "parameters", "stateful")}
     result = {"tools": [{**shown, _MORE: 0}, _MORE]}
     host.shown("←", [{"id": listed["id"], "result": {**result, _MORE: 0}}])
@@ -272,10 +272,10 @@ def _turn(host: _Host) -> list[str]:
     host.shown("←", [_abridged(asked, ("inquiry_id", "question"))])
     host.replies(asked, {"answer": {"web": "keep", "old": "abort"}})
     ended = host.wire.receive()
-    for one in ended["result"]["handles"]:
-        for key in set(one) - {"id", "state", "ended_by"}:
-            one.pop(key)
-        one[_MORE] = 0
+    for row in ended["result"]["handles"]:
+        for key in set(row) - {"id", "state", "ended_by"}:
+            row.pop(key)
+        row[_MORE] = 0
     host.shown("←", [_abridged(ended, ("handles", "inquired"))])
     return host.end()
 
@@ -289,7 +289,7 @@ def _begun(host: _Host, *ids: str) -> None:
 
 
 def _is_there(wire: Wire, session: str, id: str) -> bool:
-    return any(one["id"] == id for one in wire.call("handles/list", session=session)["handles"])
+    return any(row["id"] == id for row in wire.call("handles/list", session=session)["handles"])
 
 
 def _abridged(message: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
@@ -318,7 +318,7 @@ def _cut(key: str, value: Any) -> Any:
 def _changes(text: str) -> str:
     """Return a hunk's changed lines, and its last line."""
     *lines, last = text.split("\n")
-    changed = [one for one in lines if re.match(r"[-+](?![-+])", one)]
+    changed = [line for line in lines if re.match(r"[-+](?![-+])", line)]
     return "\n".join([_MORE, *changed, _MORE, last]) if changed else text
 
 

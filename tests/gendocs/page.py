@@ -285,11 +285,11 @@ def _type(kind: inspect.Type) -> str:
                 return "[name](#names)"
             return words or _type(inner)
         case inspect.UnionType(types=types):
-            if all(isinstance(one, inspect.StructType) for one in types) and {
-                one.cls for one in types if isinstance(one, inspect.StructType)
+            if all(isinstance(kind, inspect.StructType) for kind in types) and {
+                kind.cls for kind in types if isinstance(kind, inspect.StructType)
             } == set(STATES):
                 return "[handle state](#the-handle-state)"
-            return _or(_type(one) for one in types if not _is_unset(one))
+            return _or(_type(kind) for kind in types if not _is_unset(kind))
         case inspect.StructType(cls=cls):
             return f"[{cls.__name__}](#{cls.__name__.lower()})"
         case inspect.LiteralType(values=values):
@@ -319,10 +319,10 @@ def _is_unset(kind: inspect.Type) -> bool:
     return isinstance(kind, inspect.CustomType) and kind.cls is msgspec.UnsetType
 
 
-def _bounded(what: str, low: float | None, high: float | None, unit: str = "") -> str:
+def _bounded(kind: str, low: float | None, high: float | None, unit: str = "") -> str:
     if high is not None:
-        return f"{what}, {low or 0:,.0f} to {high:,.0f}{unit}"
-    return f"{what} from {low:,.0f}{unit}" if low is not None else what
+        return f"{kind}, {low or 0:,.0f} to {high:,.0f}{unit}"
+    return f"{kind} from {low:,.0f}{unit}" if low is not None else kind
 
 
 def _or(words: Iterable[str]) -> str:

@@ -205,13 +205,15 @@ class _Maker:
             case inspect.Metadata(type=inner):
                 return self._type(inner)
             case inspect.UnionType(types=types):
-                members = [one for one in types if not _is_unset(one)]
-                structs = {one.cls for one in members if isinstance(one, inspect.StructType)}
+                members = [kind for kind in types if not _is_unset(kind)]
+                structs = {
+                    member.cls for member in members if isinstance(member, inspect.StructType)
+                }
                 if structs == set(_STATES) and len(members) == len(structs):
                     for state in _STATES:
                         self._name(state)
                     return "HandleState"
-                return _union(self._type(one) for one in members)
+                return _union(self._type(member) for member in members)
             case inspect.StructType(cls=cls):
                 return self._name(cls)
             case inspect.LiteralType(values=values):

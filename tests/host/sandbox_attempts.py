@@ -122,5 +122,5 @@ def in_child_as(uid: int, attempt: Callable[[], dict[str, str]]) -> dict[str, st
         printed = answer.read()
     os.waitpid(pid, 0)
     assert printed, "the child that changes its user has failed"
-    found: dict[str, str] = json.loads(printed)
-    return found
+    document: dict[str, str] = json.loads(printed)
+    return document

@@ -76,9 +76,9 @@ class Crowded:
     def procs(self) -> list[int]:
         return list(range(1, 100))
 
-    def _count(self, what: str) -> bool:
-        self.left[what] -= 1
-        return self.left[what] < 0
+    def _count(self, kind: str) -> bool:
+        self.left[kind] -= 1
+        return self.left[kind] < 0
 
     def is_frozen(self) -> bool:
         self.done.append("halts?")

@@ -54,9 +54,9 @@ class Terminal:
 
 @pytest.fixture
 def terminal() -> Iterator[Terminal]:
-    one = Terminal()
-    yield one
-    os.close(one.master)
+    terminal = Terminal()
+    yield terminal
+    os.close(terminal.master)
 
 
 async def until_asleep() -> None:

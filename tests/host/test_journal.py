@@ -323,17 +323,17 @@ def test_fields_added_by_a_later_version_are_skipped(tmp_path: Path) -> None:
     assert [one.mark for one in Journal.open(path).records] == ["m"]
 
 
-@pytest.mark.parametrize("what", ["link", "folder", "fifo", "foreign"])
-def test_a_non_file_at_the_path_is_moved_aside(what: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["link", "folder", "fifo", "foreign"])
+def test_a_non_file_at_the_path_is_moved_aside(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "handles.lock"
     target = tmp_path / "target"
     target.write_text("precious")
-    if what == "link":
+    if kind == "link":
         path.symlink_to(target)
-    elif what == "folder":
+    elif kind == "folder":
         path.mkdir()
         (path / "x").touch()
-    elif what == "fifo":
+    elif kind == "fifo":
         os.mkfifo(path)
     else:
         if os.getuid() != 0:
@@ -484,9 +484,9 @@ def test_a_stopped_handle_stays_stopped_after_a_rewrite(tmp_path: Path) -> None:
     journal.start(record(2))
     journal.stopped(record(1).mark)
     journal.stopped("nobody's")
-    assert [one.is_stopped for one in read_records(path)] == [True, False]
+    assert [record.is_stopped for record in read_records(path)] == [True, False]
     journal.compact()
-    assert [one.is_stopped for one in read_records(path)] == [True, False]
+    assert [record.is_stopped for record in read_records(path)] == [True, False]
     journal.end(record(1).mark)
-    assert [one.n for one in read_records(path)] == [2]
+    assert [record.n for record in read_records(path)] == [2]
     journal.close()

@@ -48,7 +48,7 @@ def test_a_connecting_child_is_a_descendant(listener: socket.socket, kernel: str
         found = identify(sock)
         assert found.uid == os.geteuid() and found.lineage is not None
         assert found.pid == found.lineage[0].pid and found.lineage[-1].parent == os.getpid()
-        assert process.pid in [one.pid for one in found.lineage]
+        assert process.pid in [process.pid for process in found.lineage]
         assert found.identity is not None and is_alive(found.identity)
         process.communicate(b"\n")
     assert not is_alive(found.identity)
@@ -148,7 +148,7 @@ async def test_a_child_connecting_over_tcp_is_a_descendant(server: socket.socket
         found = await identify_tcp(sock)
         process.communicate(b"\n")
     assert found.pid == process.pid and found.lineage is not None
-    assert [one.pid for one in found.lineage] == [process.pid]
+    assert [process.pid for process in found.lineage] == [process.pid]
 
 
 async def test_a_tcp_peer_from_elsewhere_is_no_descendant(server: socket.socket) -> None:
@@ -229,7 +229,7 @@ async def test_the_owner_of_a_connection_is_not_its_holder(server: socket.socket
         server.accept()[0] as sock,
     ):
         found = await identify_tcp(sock)
-        assert found.lineage is None or [one.pid for one in found.lineage] == [process.pid]
+        assert found.lineage is None or [process.pid for process in found.lineage] == [process.pid]
         process.communicate(b"\n")
 
 

@@ -61,7 +61,7 @@ def test_a_recorded_process_is_ended_with_its_group_and_its_descendants(
         leader = crowd.start(ground.within(["sh", "-c", hidden]), mark, ready=True)
         until(lambda: len(ground.survivors()) >= 5, "all of it runs")
         report = recover([record_of(crowd.identity(leader), mark)], home=HOME)
-        assert [one.mark for one in report.ended] == [str(mark)]
+        assert [process.mark for process in report.ended] == [str(mark)]
         assert (report.lost, report.keep, report.unconfirmed, report.problems) == ((), (), (), ())
         assert ground.survivors() == []
         assert leader.wait() == -9
@@ -75,7 +75,7 @@ def test_P13_the_children_of_a_dead_leader_carry_the_tag(crowd: Crowd, instance:
         leader.wait()
         until(lambda: len(ground.survivors()) == 2, "both children run")
         report = recover([record_of(who, mark)], home=HOME)
-        assert [one.mark for one in report.ended] == [str(mark)]
+        assert [process.mark for process in report.ended] == [str(mark)]
         assert ground.survivors() == []
 
 
@@ -117,9 +117,9 @@ def test_only_a_recovery_without_any_find_has_a_rest_for_later(
     assert not unlocked.has_found_nothing()
     unlocked.finish()
     child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 3))
-    found = Recovery([], home=HOME)
-    assert not found.has_found_nothing()
-    assert found.finish().killed == 1 and child.wait() == -9
+    report = Recovery([], home=HOME)
+    assert not report.has_found_nothing()
+    assert report.finish().killed == 1 and child.wait() == -9
 
 
 def test_the_lock_is_held_until_the_rest_is_done(tmp_path: Path, instance: str) -> None:
@@ -172,7 +172,7 @@ def test_P04_a_cgroup_known_only_by_a_record_is_emptied(crowd: Crowd, instance: 
         leader.wait()
         until(lambda: len(ground.survivors()) == 1, "the hidden one runs")
         report = recover([record_of(who, mark, cgroup=str(group.path))], home=HOME)
-        assert [one.mark for one in report.ended] == [str(mark)]
+        assert [process.mark for process in report.ended] == [str(mark)]
         assert ground.survivors() == []
 
 
@@ -186,7 +186,8 @@ def test_P04_without_a_cgroup_a_process_recorded_alive_is_ended(
         who = crowd.identity(leader)
         leader.wait()
         until(
-            lambda: [one.split()[1:2] for one in ground.survivors()] == [["sleep"]], "it is hidden"
+            lambda: [survivor.split()[1:2] for survivor in ground.survivors()] == [["sleep"]],
+            "it is hidden",
         )
         pid = int(ground.survivors()[0].split()[0])
         pidfd = os.pidfd_open(pid)
@@ -415,16 +416,16 @@ for one in (child, daemon):
 
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs util-linux's setpriv")
 @pytest.mark.parametrize(
-    ("kind", "said"), [("alive", "None process {} is a daemon"), ("dead", "-9")]
+    ("kind", "message"), [("alive", "None process {} is a daemon"), ("dead", "-9")]
 )
 def test_a_live_daemons_process_with_an_unreadable_environment_is_left_alone(
-    instance: str, kind: str, said: str
+    instance: str, kind: str, message: str
 ) -> None:
     # Root may inspect every process unless these capabilities are dropped.
     drop = () if os.geteuid() else ("setpriv", "--bounding-set", "-sys_ptrace,-perfmon,-sys_admin")
     argv = [*drop, sys.executable, "-c", RECOVERS, HOME, instance, LIVING, kind]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
-    assert re.sub(r"\d+ is", "{} is", done.stdout).startswith(said), done.stdout
+    assert re.sub(r"\d+ is", "{} is", done.stdout).startswith(message), done.stdout
 
 
 def test_a_guardian_ends_only_its_own_daemons_processes(crowd: Crowd, instance: str) -> None:
@@ -632,7 +633,7 @@ def test_with_few_descriptors_all_processes_are_ended(crowd: Crowd, instance: st
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert len(report.ended) == 60 and report.problems == ()
-    assert all(one.wait() == -9 for one in children)
+    assert all(child.wait() == -9 for child in children)
 
 
 HOPPER = r"""
@@ -704,7 +705,7 @@ def test_P05_without_a_cgroup_a_fork_chain_is_ended_or_named(
 
 def _seen(ground: Ground) -> list[str]:
     """Return the living processes over several looks: a single look may fall between two lives."""
-    return [one for _ in range(50) for one in ground.survivors()]
+    return [survivor for _ in range(50) for survivor in ground.survivors()]
 
 
 def test_a_record_of_this_boot_is_recognised_by_its_boot(crowd: Crowd, instance: str) -> None:

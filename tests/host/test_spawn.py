@@ -172,9 +172,9 @@ async def test_a_start_waits_in_no_session_of_its_own(monkeypatch: pytest.Monkey
     options: list[dict[str, object]] = []
     spawn = os.posix_spawn
 
-    def note(*args: object, **given: object) -> int:
-        options.append(given)
-        return spawn(*args, **given)  # type: ignore[arg-type]
+    def note(*args: object, **value: object) -> int:
+        options.append(value)
+        return spawn(*args, **value)  # type: ignore[arg-type]
 
     monkeypatch.setattr(os, "posix_spawn", note)
     async with running(plan("true")) as (it, _):

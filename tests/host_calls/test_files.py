@@ -59,8 +59,8 @@ def files(root: Path) -> Iterator[Opener]:
     before = len(os.listdir("/proc/self/fd"))
     yield open_files
     assert len(os.listdir("/proc/self/fd")) == before + len(opened), "descriptors were left open"
-    for one in opened:
-        one.close()
+    for file in opened:
+        file.close()
 
 
 def kind_of(work: Callable[[], Any]) -> str:

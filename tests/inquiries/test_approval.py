@@ -123,11 +123,11 @@ async def test_an_unrenderable_approval_is_listed(nursery: trio.Nursery) -> None
 
 
 @pytest.mark.parametrize(
-    ("end", "said"),
+    ("end", "message"),
     [("close", "not_approved"), ("stop", "shutting_down"), ("wait", "not_approved")],
 )
 async def test_an_undecided_approval_is_a_denial(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, end: str, said: str
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, end: str, message: str
 ) -> None:
     office = Office(timeout_s=5.0)
     nursery.start_soon(office.request_approval)
@@ -142,4 +142,4 @@ async def test_an_undecided_approval_is_a_denial(
         await trio.sleep(5.1)
     assert not office.decide("allow")
     await wait_all_tasks_blocked()
-    assert office.outcomes == [said] and office.records == []
+    assert office.outcomes == [message] and office.records == []

@@ -12,12 +12,12 @@ from tests.core.disks import make
 
 
 def handle(id: str, output: str = "", *, starts: bool = True) -> Handle:
-    one = Handle(id=id, tool="run", session="s", generation=1, spool=make(), now=0.0)
+    handle = Handle(id=id, tool="run", session="s", generation=1, spool=make(), now=0.0)
     if starts:
-        one.start(0.0)
+        handle.start(0.0)
     if output:
-        one.append_output(output.encode(), 10.0)
-    return one
+        handle.append_output(output.encode(), 10.0)
+    return handle
 
 
 def test_each_handle_is_listed_with_state_age_and_last_lines() -> None:
@@ -66,11 +66,11 @@ def test_a_line_is_cut_and_shows_invisible_characters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("after", "said"),
+    ("after", "message"),
     [(119, "119 s"), (120, "2 min"), (7_199, "119 min"), (7_200, "2 h")],
 )
-def test_an_age_is_shown_in_a_readable_unit(after: int, said: str) -> None:
-    assert question_of([handle("a")], float(after)).pre_amble == f"a: run, running for {said}"
+def test_an_age_is_shown_in_a_readable_unit(after: int, message: str) -> None:
+    assert question_of([handle("a")], float(after)).pre_amble == f"a: run, running for {message}"
 
 
 def test_a_line_keeps_forty_characters_beside_however_many_handles() -> None:

@@ -32,14 +32,14 @@ def root(short_tmp: Path) -> Path:
 @pytest.fixture
 def host(shared_daemon: RunningDaemon, root: Path) -> Iterator[Open]:
     """Start hosts in `root`; all are ended after the test."""
-    made: list[Host] = []
+    hosts: list[Host] = []
 
     def start(era: type[Host], *arguments: str, **options: Any) -> Host:
         one = era(shared_daemon, "--root", str(root), *arguments, **options)
-        made.append(one)
+        hosts.append(one)
         return one
 
     yield start
-    for one in made:
+    for one in hosts:
         with one:
             pass

@@ -28,25 +28,25 @@ def deploy(shared_daemon: RunningDaemon) -> None:
 def test_neither_form_nor_tool_approves(
     host: Open, shared_daemon: RunningDaemon, era: type[Host]
 ) -> None:
-    one = host(era)
-    result = one.request("tools/call", name="deploy", arguments={"id": "d", "wait_s": 0})
+    client = host(era)
+    result = client.request("tools/call", name="deploy", arguments={"id": "d", "wait_s": 0})
     text = text_of(result)
     assert "haft approve" in text and "deployed" not in text
-    assert "inputRequests" not in result and one.seen == []
+    assert "inputRequests" not in result and client.seen == []
     # Neither input to the handle nor a listed tool decides the approval.
     for given in ({"answer": "allow"}, {"answer": True}, {"line": "y"}):
-        sent = one.request(
+        sent = client.request(
             "tools/call", name="handle_send", arguments={"id": "d", "wait_s": 0, **given}
         )
         assert "waits for approval" in text_of(sent) or sent["isError"]
-    assert not [tool for tool in one.request("tools/list")["tools"] if "appro" in tool["name"]]
+    assert not [tool for tool in client.request("tools/list")["tools"] if "appro" in tool["name"]]
     with shared_daemon.connect() as wire:
         (waiting,) = wire.call("approvals/list", session="*")["approvals"]
         number, session = waiting["approval_id"], waiting["session"]
         # A program that the model starts is a client without the right to decide.
         command = f"{sys.executable} -m haft approve {number} --allow --session {session}"
-        refusal = one.call("run", command=command, wait_s=50)
+        refusal = client.call("run", command=command, wait_s=50)
         assert "cannot decide what waits for approval" in refusal
-        assert "deployed" not in one.call("handle_read", id="d", until="now")
+        assert "deployed" not in client.call("handle_read", id="d", until="now")
         wire.call("approvals/decide", approval_id=number, session=session, decision="allow")
-    assert "deployed" in one.call("handle_read", id="d", view="all", until="stopped")
+    assert "deployed" in client.call("handle_read", id="d", view="all", until="stopped")

@@ -68,8 +68,8 @@ def test_an_empty_form_leaves_the_question_open(host: Open, answers: dict[str, A
 
 
 def test_a_host_without_forms_learns_how_to_answer(host: Open, era: type[Host]) -> None:
-    one = host(era, capabilities={})
-    text = one.call("ask_user", question="Sure?", type="boolean")
+    client = host(era, capabilities={})
+    text = client.call("ask_user", question="Sure?", type="boolean")
     assert text.splitlines()[-1].startswith("[a person answers: haft answer tool_call.ask_user.")
 
 
@@ -83,8 +83,8 @@ def test_a_damaged_key_leaves_the_question_answerable_by_text(
         key.touch()
     else:
         key.mkdir()
-    one = host(Modern, env={"XDG_STATE_HOME": str(tmp_path)})
-    text = one.call("ask_user", question="Sure?", type="boolean")
+    client = host(Modern, env={"XDG_STATE_HOME": str(tmp_path)})
+    text = client.call("ask_user", question="Sure?", type="boolean")
     assert "haft answer tool_call.ask_user." in text and str(key) in text
     # The server goes on.
-    assert "asks" in one.call("handle_list")
+    assert "asks" in client.call("handle_list")

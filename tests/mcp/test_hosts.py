@@ -55,8 +55,8 @@ def test_an_entry_is_written_into_a_new_file_and_removed(
     out, err = capsys.readouterr()
     path = Path(HOSTS[host].path.replace("~", str(home)))
     text = path.read_text()
-    known = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    entry = known[HOSTS[host].section]["haft"]
+    configuration = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    entry = configuration[HOSTS[host].section]["haft"]
     assert ("type" in entry) == (host in ("claude-code", "vscode")), "other hosts know no such key"
     assert entry["command"].startswith("/") and "mcp" in entry["args"]
     assert str(path) in out and str(path) in err

@@ -52,7 +52,7 @@ class Web:
         found = {name.lower(): value for name, value in response.getheaders()}
         if found.get("content-type") == "text/event-stream":
             lines = data.decode().splitlines()
-            messages = [json.loads(one[6:]) for one in lines if one.startswith("data: ")]
+            messages = [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
             return response.status, found, messages
         return response.status, found, [json.loads(data)] if data else []
 

@@ -83,29 +83,31 @@ REALLY = {"question": "Really?", "type": "boolean"}
 
 
 def test_the_state_of_another_question_answers_nothing(host: Open) -> None:
-    one = host(Modern)
+    client = host(Modern)
     sure, really = (
-        one.request("tools/call", name="ask_user", arguments=asked) for asked in (SURE, REALLY)
+        client.request("tools/call", name="ask_user", arguments=asked) for asked in (SURE, REALLY)
     )
     for asked, arguments in ((really, SURE), (sure, REALLY)):
         with pytest.raises(McpError, match="-32602: `requestState`: the state is not one"):
-            one.retry("ask_user", arguments, asked, {"answer": True})
-    listed = one.call("handle_list").splitlines()
+            client.retry("ask_user", arguments, asked, {"answer": True})
+    listed = client.call("handle_list").splitlines()
     assert len(listed) == 2 and all(": asks, " in line for line in listed)
 
 
 def test_a_replayed_state_gives_the_result_again_and_changes_nothing(host: Open) -> None:
-    one = host(Modern)
-    asked = one.request("tools/call", name="ask_user", arguments=SURE)
-    first = one.retry("ask_user", SURE, asked, {"answer": True})
+    client = host(Modern)
+    asked = client.request("tools/call", name="ask_user", arguments=SURE)
+    first = client.retry("ask_user", SURE, asked, {"answer": True})
     assert text_of(first).endswith("\ntrue")
-    again = one.retry("ask_user", SURE, asked, {"answer": False})
+    again = client.retry("ask_user", SURE, asked, {"answer": False})
     assert text_of(again).endswith("\ntrue") and not again.get("isError")
     # A newer question of the same tool and the same words is not answered by the state of the older.
-    newer = one.request("tools/call", name="ask_user", arguments=SURE)
-    one.retry("ask_user", SURE, asked, {"answer": False})
-    (open_handle,) = [line for line in one.call("handle_list").splitlines() if ": asks, " in line]
-    assert text_of(one.retry("ask_user", SURE, newer, {"answer": True})).endswith("\ntrue"), (
+    newer = client.request("tools/call", name="ask_user", arguments=SURE)
+    client.retry("ask_user", SURE, asked, {"answer": False})
+    (open_handle,) = [
+        line for line in client.call("handle_list").splitlines() if ": asks, " in line
+    ]
+    assert text_of(client.retry("ask_user", SURE, newer, {"answer": True})).endswith("\ntrue"), (
         open_handle
     )
 
@@ -133,9 +135,9 @@ def test_an_invalid_answer_is_asked_again_twice_and_then_reported(host: Open) ->
 def test_a_refused_form_is_not_shown_again_and_leaves_the_question_open(
     host: Open, action: str
 ) -> None:
-    one = host(Modern)
-    asked = one.request("tools/call", name="ask_user", arguments=SURE)
-    result = one.request(
+    client = host(Modern)
+    asked = client.request("tools/call", name="ask_user", arguments=SURE)
+    result = client.request(
         "tools/call",
         name="ask_user",
         arguments=SURE,
@@ -144,4 +146,4 @@ def test_a_refused_form_is_not_shown_again_and_leaves_the_question_open(
     )
     assert result["resultType"] == "complete"
     assert "haft answer" in text_of(result)
-    assert ": asks, " in one.call("handle_list")
+    assert ": asks, " in client.call("handle_list")

@@ -97,8 +97,8 @@ def tools() -> list[dict[str, Any]]:
     return found
 
 
-def text(said: str, **more: Any) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": said}], **more}
+def text(message: str, **more: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": message}], **more}
 
 
 class Call:

@@ -147,20 +147,20 @@ def test_progress_is_output(bench: Bench) -> None:
 
 def test_a_form_of_every_kind_is_answered(bench: Bench) -> None:
     bench.spawn("everything_trigger-elicitation-request", "form")
-    given: dict[str, Any] = {}
-    while (question := until(lambda: _next(bench, "form", given))) != "stopped":
-        given[question["id"]] = _value(question)
-        bench.answer(question["id"], given[question["id"]])
+    values: dict[str, Any] = {}
+    while (question := until(lambda: _next(bench, "form", values))) != "stopped":
+        values[question["id"]] = _value(question)
+        bench.answer(question["id"], values[question["id"]])
     state = bench.end("form")
-    assert "result" in state, (state, given)
-    assert "Ada Lovelace" in state["result"] and len(given) > 5
+    assert "result" in state, (state, values)
+    assert "Ada Lovelace" in state["result"] and len(values) > 5
 
 
-def _next(bench: Bench, id: str, given: dict[str, Any]) -> Any:
+def _next(bench: Bench, id: str, value: dict[str, Any]) -> Any:
     """Return the unanswered question, or the fact that the handle has stopped."""
     state = bench.wire.call("fetch", id=id)
     question = state.get("question")
-    if state["state"] == "waiting" and question["id"] not in given:
+    if state["state"] == "waiting" and question["id"] not in value:
         return question
     return state["state"] if state["state"] == "stopped" else None
 
@@ -228,7 +228,10 @@ def test_a_server_killed_in_a_call_is_replaced(bench: Bench) -> None:
     os.kill(pid, signal.SIGKILL)
     state = bench.end("killed")
     assert "was killed by SIGKILL during the call" in state["error"]["message"]
-    kinds = [one["kind"] for one in bench.wire.call("notifications/drain")["notifications"]]
+    kinds = [
+        notification["kind"]
+        for notification in bench.wire.call("notifications/drain")["notifications"]
+    ]
     assert "mcp.disconnected" in kinds
     assert bench.call("everything_echo", message="again") == "Echo: again"
 

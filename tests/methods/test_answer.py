@@ -17,8 +17,8 @@ def on_terminal(room: Room, id: str, *argv: str, **more: Any) -> Any:
     return room.call("spawn", tool="run", id=id, args=args, timeout_ms=20_000, **more)
 
 
-def give(room: Room, id: str, given: object, **more: Any) -> Any:
-    return room.call("apply", id=id, input=given, timeout_ms=20_000, **more)
+def give(room: Room, id: str, value: object, **more: Any) -> Any:
+    return room.call("apply", id=id, input=value, timeout_ms=20_000, **more)
 
 
 def test_a_shells_answer_is_without_echo_and_prompt(room: Room) -> None:

@@ -9,7 +9,7 @@ from tests.wire import Refused
 
 
 def ids(states: list[dict[str, Any]]) -> list[str]:
-    return sorted(one["id"] for one in states)
+    return sorted(state["id"] for state in states)
 
 
 @pytest.fixture

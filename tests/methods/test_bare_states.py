@@ -13,9 +13,9 @@ BARE = Stopped(
 )
 
 
-@pytest.mark.parametrize("given", ["", "result", "content", "output", "result output"])
-def test_an_end_keeps_which_texts_it_has_and_none_of_their_characters(given: str) -> None:
-    names = given.split()
+@pytest.mark.parametrize("value", ["", "result", "content", "output", "result output"])
+def test_an_end_keeps_which_texts_it_has_and_none_of_their_characters(value: str) -> None:
+    names = value.split()
     bare = _bare(structs.replace(BARE, **dict.fromkeys(names, "long")))
     assert isinstance(bare, Stopped)
     for name in ("result", "content", "output"):

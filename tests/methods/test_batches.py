@@ -35,11 +35,11 @@ def spawn(room: Room, id: object, name: str, script: str = "exec cat") -> dict[s
 
 
 def ids(replies: Any) -> list[object]:
-    return [one["id"] for one in replies]
+    return [reply["id"] for reply in replies]
 
 
 def codes(replies: Any) -> list[int | None]:
-    return [one["error"]["code"] if "error" in one else None for one in replies]
+    return [reply["error"]["code"] if "error" in reply else None for reply in replies]
 
 
 def send(room: Room, *members: object) -> Any:
@@ -59,7 +59,7 @@ def test_an_await_finds_the_spawns_of_its_batch_in_any_order(room: Room) -> None
     last = request(room, 4, tool="await", arguments={"any": ["verb"]})
     replies = send(room, first, spawn(room, 2, "verb", "exit 2"), called, last)
     assert ids(replies) == [1, 2, 3, 4] and codes(replies) == [None] * 4
-    ended = {one["id"]: one["exit"]["code"] for one in replies[0]["result"]["completed"]}
+    ended = {row["id"]: row["exit"]["code"] for row in replies[0]["result"]["completed"]}
     assert ended == {"verb": 2, "called": 3}
     assert replies[3]["result"]["completed"][0]["id"] == "verb"
 
@@ -77,7 +77,8 @@ def test_a_clash_fails_the_whole_batch_before_anything_runs(room: Room, where: s
     replies = send(room, others[0], *clash, others[1])
     assert ids(replies) == [1, 2, 3, 4] and codes(replies) == [-32002] * 4
     assert all(
-        "`one`" in one["error"]["message"] or "'one'" in one["error"]["message"] for one in replies
+        "`one`" in reply["error"]["message"] or "'one'" in reply["error"]["message"]
+        for reply in replies
     )
     assert states(room) == before and not trace.exists()
 
@@ -112,13 +113,13 @@ def test_replies_are_in_request_order_whatever_the_order_of_ends(room: Room) -> 
     waits = f"while [ ! -e {trace} ]; do sleep 0.01; done; echo late"
     replies = send(room, run(room, 2, waits), run(room, 1, f"touch {trace}; echo early"))
     assert ids(replies) == [2, 1]
-    assert [one["result"]["result"] for one in replies] == ["late\n", "early\n"]
+    assert [reply["result"]["result"] for reply in replies] == ["late\n", "early\n"]
 
 
 def test_the_size_of_a_batch_is_limited(room: Room) -> None:
     members = [request(room, n, "ping") for n in range(257)]
-    for one in members:
-        del one["params"]
+    for member in members:
+        del member["params"]
     assert ids(send(room, *members[:256])) == list(range(256))
     reply = send(room, *members)
     assert reply["id"] is None and reply["error"]["code"] == -32009
@@ -129,8 +130,8 @@ def test_the_size_of_a_batch_is_limited(room: Room) -> None:
 
 def test_notifications_alone_have_no_reply_and_take_effect(room: Room) -> None:
     members = [spawn(room, 0, "one"), spawn(room, 0, "two")]
-    for one in members:
-        del one["id"]
+    for member in members:
+        del member["id"]
     room.wire.send(members)
     assert room.wire.call("ping") == {"pong": True}, "the next message is the reply to this"
     assert set(states(room)) == {"one", "two"}
@@ -190,7 +191,7 @@ def test_the_work_of_a_batch_ends_with_its_client_except_for_spawns(
 def test_a_batch_reply_is_bounded_to_two_mebibytes_and_names_the_rest(room: Room) -> None:
     long = [run(room, n, f"yes line-{n} | head -c 250000") for n in range(12)]
     replies = send(room, *long, run(room, "short", "echo short"))
-    *cut, short = [one["result"] for one in replies]
+    *cut, short = [reply["result"] for reply in replies]
     assert short["result"] == "short\n" and "truncated" not in short
     assert sum(len(one["result"].encode()) for one in cut) <= 2 << 20
     assert {len(one["result"]) // 1_000 for one in cut} == {174}, "all alike"

@@ -29,7 +29,7 @@ def params(room: Room, starts: Path, id: str = "h", then: str = "exec sleep 300"
 
 
 def pid(room: Room, id: str = "h") -> int:
-    rows = [one for one in room.call("handles/list")["handles"] if one["id"] == id]
+    rows = [row for row in room.call("handles/list")["handles"] if row["id"] == id]
     assert len(rows) == 1
     number: int = rows[0]["pid"]
     return number
@@ -94,7 +94,7 @@ def test_concurrent_spawns_from_two_connections_start_one_handle(
     rooms = [room, beside(), beside()]
     numbers = [one.wire.start("spawn", **spawn) for one in rooms]
     states = [one.wire.finish(number) for one, number in zip(rooms, numbers, strict=True)]
-    assert {(one["generation"], one["exit"]["code"]) for one in states} == {(1, 0)}
+    assert {(state["generation"], state["exit"]["code"]) for state in states} == {(1, 0)}
     assert starts.read_text() == "started\n"
 
 

@@ -45,11 +45,11 @@ def test_a_cancelled_wait_leaves_its_handle(
 
 def test_a_waiting_apply_is_cancelled_after_its_input_was_written(room: Room) -> None:
     room.spawn("h", "read a; echo got $a; exec sleep 300")
-    given = room.start("apply", id="h", input={"line": "it"}, wait="stopped", timeout_ms=600_000)
+    reply = room.start("apply", id="h", input={"line": "it"}, wait="stopped", timeout_ms=600_000)
     room.call("fetch", id="h", wait="pattern", pattern="got it", timeout_ms=20_000)
-    room.cancel(given)
+    room.cancel(reply)
     with pytest.raises(Refused, match="-32800"):
-        room.wire.finish(given)
+        room.wire.finish(reply)
     assert room.call("fetch", id="h")["state"] == "running"
 
 

@@ -113,16 +113,16 @@ def play(
     *steps: Step, over: bool = False, screen: int | None = 0, **more: Any
 ) -> tuple[Waited | None, float, Script]:
     """Return the answer, its delay in seconds, and the script."""
-    told: list[tuple[Waited | None, float, Script]] = []
+    reports: list[tuple[Waited | None, float, Script]] = []
 
     async def main() -> None:
         script = Script(*steps, over=over)
         script.screen = screen
         began = trio.current_time()
-        told.append((await answered(script, **more), trio.current_time() - began, script))
+        reports.append((await answered(script, **more), trio.current_time() - began, script))
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
-    return told[0]
+    return reports[0]
 
 
 def test_a_wait_for_quiet_ends_at_the_first_quiet_moment() -> None:

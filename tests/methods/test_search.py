@@ -22,7 +22,7 @@ def two(room: Room) -> Room:
 def found(room: Room, pattern: str, **more: Any) -> list[tuple[str, int, str]]:
     reply = room.call("output/search", pattern=pattern, **more)
     assert reply["more"] is False
-    return [(one["id"], one["cursor"], one["line"]) for one in reply["matches"]]
+    return [(match["id"], match["cursor"], match["line"]) for match in reply["matches"]]
 
 
 def test_matches_of_running_and_stopped_handles_have_offsets(two: Room) -> None:

@@ -14,7 +14,7 @@ from tests.wire import Refused
 def row(room: Room, wire: Room | None = None) -> dict[str, Any] | None:
     """Return the session's row of session/list."""
     sessions = (wire or room).wire.call("session/list")["sessions"]
-    rows = [one for one in sessions if one["session"] == room.session]
+    rows = [session for session in sessions if session["session"] == room.session]
     assert len(rows) <= 1
     return rows[0] if rows else None
 
@@ -37,11 +37,11 @@ def test_close_ends_the_handles_and_returns_their_last_states(room: Room) -> Non
     room.spawn("stubborn", "trap '' TERM; echo up; while :; do sleep 1; done", wait="output")
     room.spawn("over", "echo over; exit 2", wait="stopped")
     room.spawn("left", "sleep 300 >/dev/null 2>&1 & echo gone", wait="stopped")
-    pids = [one["pid"] for one in room.call("handles/list")["handles"]]
+    pids = [row["pid"] for row in room.call("handles/list")["handles"]]
     (behind,) = room.call("fetch", id="left")["left_behind"]
-    states = {one["id"]: one for one in room.call("session/close")["handles"]}
+    states = {row["id"]: row for row in room.call("session/close")["handles"]}
     assert states.keys() == {"runs", "stubborn", "over", "left"}
-    assert {one["state"] for one in states.values()} == {"stopped"}
+    assert {state["state"] for state in states.values()} == {"stopped"}
     assert states["runs"]["ended_by"]["by"] == states["stubborn"]["ended_by"]["by"] == "abort"
     assert states["runs"]["content"] == "begun\n" and states["runs"]["exit"] == {"signal": "TERM"}
     assert states["stubborn"]["exit"] == {"signal": "KILL"}
@@ -100,14 +100,14 @@ def test_a_star_lists_the_handles_of_all_sessions(room: Room) -> None:
     room.wire.call("spawn", session=theirs, tool="run", id="a", args=args, wait="output")
     room.spawn("a", "echo hello; exit 3", wait="stopped")
     rows = {
-        (one["session"], one["id"]): one
-        for one in room.wire.call("handles/list", session="*")["handles"]
+        (row["session"], row["id"]): row
+        for row in room.wire.call("handles/list", session="*")["handles"]
     }
     runs, over = rows[theirs, "a"], rows[room.session, "a"]
     assert runs["state"] == "running" and is_running(runs["pid"])
     assert over["state"] == "stopped" and over["exit"] == {"code": 3} and over["bytes"] == 6
     # The list neither joins the sessions nor reads their output.
-    assert all(one["session"] != "*" for one in room.wire.call("session/list")["sessions"])
+    assert all(session["session"] != "*" for session in room.wire.call("session/list")["sessions"])
     assert room.call("fetch", id="a")["content"] == "hello\n"
     assert [one["id"] for one in room.call("handles/list")["handles"]] == ["a"]
     room.wire.call("session/close", session=theirs)

@@ -21,10 +21,10 @@ from tests.core.disks import make
 
 
 def running(data: bytes, *, terminal: bool = False) -> Handle:
-    one = Handle(id="h", tool="t", session="s", generation=1, spool=make(), now=0.0)
-    one.start(0.0, terminal=terminal)
-    one.append_output(data, 0.0)
-    return one
+    handle = Handle(id="h", tool="t", session="s", generation=1, spool=make(), now=0.0)
+    handle.start(0.0, terminal=terminal)
+    handle.append_output(data, 0.0)
+    return handle
 
 
 def supervisor(execution: object = None) -> Any:

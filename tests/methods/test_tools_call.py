@@ -23,7 +23,7 @@ def sh(script: str, **more: Any) -> dict[str, Any]:
 
 
 def states(room: Room) -> dict[str, str]:
-    return {one["id"]: one["state"] for one in room.call("handles/list")["handles"]}
+    return {row["id"]: row["state"] for row in room.call("handles/list")["handles"]}
 
 
 def test_a_call_without_an_action_runs_to_the_end(room: Room) -> None:
@@ -37,7 +37,7 @@ def test_a_call_without_an_action_runs_to_the_end(room: Room) -> None:
 
 def test_every_answer_has_the_published_form(room: Room) -> None:
     document = room.call("rpc.discover")
-    (method,) = [one for one in document["methods"] if one["name"] == "tools/call"]
+    (method,) = [method for method in document["methods"] if method["name"] == "tools/call"]
     form = {**method["result"]["schema"], "components": document["components"]}
     valid = jsonschema.Draft202012Validator(form)
     begun(room, "before", "exit 3")
@@ -52,7 +52,7 @@ def test_every_answer_has_the_published_form(room: Room) -> None:
     ]
     for answer in answers:
         valid.validate(answer)
-    assert [len(one["notifications"]) for one in answers] == [1, 0, 0, 0, 0, 0]
+    assert [len(answer["notifications"]) for answer in answers] == [1, 0, 0, 0, 0, 0]
     assert answers[4]["completed"][0]["state"] == "stopped" and answers[2]["timed_out"] is True
 
 
@@ -103,15 +103,15 @@ def test_a_models_texts_are_converted_to_the_expected_types(room: Room) -> None:
 @pytest.mark.parametrize("text", ['{"line":"x"}\n', '{"eof": true}', "true", "2", "[1]", '"a"'])
 def test_text_input_to_a_program_is_not_converted(room: Room, text: str) -> None:
     call(room, arguments={"action": "spawn", "id": "one", "argv": ["cat"]})
-    given = {"action": "apply", "id": "one", "input": text, "wait": "output"}
-    assert call(room, arguments=given)["content"] == text
+    params = {"action": "apply", "id": "one", "input": text, "wait": "output"}
+    assert call(room, arguments=params)["content"] == text
 
 
-@pytest.mark.parametrize("given", [{"input": None}, {}])
-def test_an_input_that_is_null_or_missing_is_required(room: Room, given: dict[str, Any]) -> None:
+@pytest.mark.parametrize("value", [{"input": None}, {}])
+def test_an_input_that_is_null_or_missing_is_required(room: Room, value: dict[str, Any]) -> None:
     call(room, arguments={"action": "spawn", "id": "one", "argv": ["cat"]})
     with pytest.raises(Refused, match="input: it is required") as caught:
-        call(room, arguments={"action": "apply", "id": "one", **given})
+        call(room, arguments={"action": "apply", "id": "one", **value})
     assert caught.value.code == -32005
 
 
@@ -134,7 +134,7 @@ def test_all_faults_of_a_spawn_are_reported_at_once(room: Room) -> None:
     wrong = {"action": "spawn", "id": "no id", "argv": [], "wait": "soon", "timeout_ms": -1}
     with pytest.raises(Refused) as caught:
         call(room, arguments=wrong)
-    paths = {one["path"] for one in caught.value.data["problems"]}
+    paths = {problem["path"] for problem in caught.value.data["problems"]}
     assert paths == {"id", "argv", "wait", "timeout_ms"}
 
 
@@ -248,7 +248,7 @@ def test_a_long_result_is_cut_and_reported_as_cut(room: Room) -> None:
 
 
 def kinds(notices: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    return [(one["kind"], one["id"]) for one in notices]
+    return [(notice["kind"], notice["id"]) for notice in notices]
 
 
 def begun(room: Room, name: str, end: str) -> None:
@@ -266,9 +266,9 @@ def test_a_notice_rides_on_the_next_call_once(room: Room) -> None:
     begun(room, "good", "true")
     begun(room, "bad", "exit 4")
     settled(room, "good", "bad")
-    told = call(room, arguments=sh("true"))["notifications"]
-    assert sorted(kinds(told)) == [("tool.failed", "bad"), ("tool.stopped", "good")]
-    failed = next(one for one in told if one["id"] == "bad")
+    notices = call(room, arguments=sh("true"))["notifications"]
+    assert sorted(kinds(notices)) == [("tool.failed", "bad"), ("tool.stopped", "good")]
+    failed = next(one for one in notices if one["id"] == "bad")
     assert failed["level"] == "error" and "code 4" in failed["message"] and failed["at"] > 1e9
     assert call(room, arguments=sh("true"))["notifications"] == []
 
@@ -297,7 +297,7 @@ def test_notices_belong_to_their_session(room: Room) -> None:
 
 def batch(room: Room, *calls: dict[str, Any]) -> list[Any]:
     """Send a batch of calls of `run`; return the replies by request."""
-    params = [{"tool": "run", "session": room.session} | one for one in calls]
+    params = [{"tool": "run", "session": room.session} | call for call in calls]
     room.wire.send(
         [
             {"jsonrpc": "2.0", "id": f"b{n}", "method": "tools/call", "params": one}
@@ -305,7 +305,7 @@ def batch(room: Room, *calls: dict[str, Any]) -> list[Any]:
         ]
     )
     replies: list[Any] = room.wire.receive()
-    assert [one["id"] for one in replies] == [f"b{n}" for n in range(len(calls))]
+    assert [reply["id"] for reply in replies] == [f"b{n}" for n in range(len(calls))]
     return replies
 
 
@@ -315,7 +315,7 @@ def test_a_batch_spawns_and_awaits_its_own_handles(room: Room) -> None:
     both = {"tool": "await", "arguments": {"all": ["check", "test"]}}
     waited, *spawned = batch(room, both, check, test)
     assert all("result" in one for one in spawned)
-    done = {one["id"]: one for one in waited["result"]["completed"]}
+    done = {row["id"]: row for row in waited["result"]["completed"]}
     assert done["check"]["exit"] == {"code": 0} and done["test"]["exit"] == {"code": 1}
     # The spawn's own reply may have shown the output already, depending on timing.
     assert room.call("fetch", id="check", view="all")["result"] == "checked\n"

@@ -37,11 +37,11 @@ class Person(FakeBackend):
 
 def running(policy: Literal["inquire", "await"]) -> Handle:
     settings = HandleSettings(on_turn_end=policy)
-    one = Handle(
+    handle = Handle(
         id="h", tool="t", session="s", generation=1, spool=make(), now=0.0, settings=settings
     )
-    one.start(0.0)
-    return one
+    handle.start(0.0)
+    return handle
 
 
 async def ended(nursery: trio.Nursery, handle: Handle) -> tuple[TurnEndResult, float]:
@@ -50,7 +50,7 @@ async def ended(nursery: trio.Nursery, handle: Handle) -> tuple[TurnEndResult, f
     services: Any = SimpleNamespace(
         access=SimpleNamespace(
             session_of=lambda caller, params: "s",
-            registry=SimpleNamespace(list=lambda session: [handle]),
+            registry=SimpleNamespace(live=lambda session: [handle]),
         ),
         inquiries=InquiryRouter([Person()]),
         supervisor=SimpleNamespace(execution_of=lambda handle: None, wake_expiry=lambda: None),

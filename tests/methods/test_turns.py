@@ -33,11 +33,11 @@ parameters.sh = {{ type = "string", required = true }}
 @pytest.fixture(scope="module")
 def shared_daemon() -> Iterator[RunningDaemon]:
     with tempfile.TemporaryDirectory(prefix="haft-", ignore_cleanup_errors=True) as folder:
-        one = RunningDaemon(Path(folder))
-        one.tools(TOOLS)
-        one.start()
-        yield one
-        one.close()
+        daemon = RunningDaemon(Path(folder))
+        daemon.tools(TOOLS)
+        daemon.start()
+        yield daemon
+        daemon.close()
 
 
 def start(room: Room, tool: str, id: str, sh: str = "echo up; exec sleep 300") -> None:
@@ -45,7 +45,7 @@ def start(room: Room, tool: str, id: str, sh: str = "echo up; exec sleep 300") -
 
 
 def states(result: dict[str, Any]) -> dict[str, str]:
-    return {one["id"]: one["state"] for one in result["handles"]}
+    return {row["id"]: row["state"] for row in result["handles"]}
 
 
 def test_each_handle_is_treated_by_its_tools_policy(room: Room, beside: Callable[[], Room]) -> None:
@@ -61,12 +61,12 @@ def test_each_handle_is_treated_by_its_tools_policy(room: Room, beside: Callable
     result = room.wire.finish(number)
     assert result["turn"] == 1
     assert states(result) == {"a": "stopped", "k": "running", "w": "stopped", "run": "stopped"}
-    ended = {one["id"]: one.get("ended_by") for one in result["handles"]}
+    ended = {row["id"]: row.get("ended_by") for row in result["handles"]}
     assert ended["a"]["by"] == ended["run"]["by"] == "turn_end"
     assert ended["w"] == {"by": "exit"} and ended["k"] is None
     # The host has read this end: the assistant has still to get the notice.
-    told = room.call("notifications/drain")["notifications"]
-    assert {one["id"] for one in told} == {"a", "w", "run"}
+    notices = room.call("notifications/drain")["notifications"]
+    assert {one["id"] for one in notices} == {"a", "w", "run"}
     assert room.call("fetch", id="w")["result"] == "done\n"
     assert room.call("fetch", id="k", wait="output")["content"] == "up\n"
 
@@ -123,4 +123,4 @@ def test_handles_end_with_the_last_connection_where_configured(
 
 def connections(watcher: Any, session: str) -> int:
     rows = watcher.call("session/list")["sessions"]
-    return sum(one["connections"] for one in rows if one["session"] == session)
+    return sum(row["connections"] for row in rows if row["session"] == session)

@@ -19,7 +19,7 @@ Told = list[tuple[float, dict[str, int]]]
 
 
 def handle(switches: NoticeSettings) -> Handle:
-    one = Handle(
+    handle = Handle(
         id="h",
         tool="t",
         session="s",
@@ -28,14 +28,14 @@ def handle(switches: NoticeSettings) -> Handle:
         now=0.0,
         settings=HandleSettings(notify=switches),
     )
-    one.start(0.0)
-    return one
+    handle.start(0.0)
+    return handle
 
 
-def told_by(told: Told, began: float) -> object:
+def told_by(reports: Told, began: float) -> object:
     def tell(handle: Handle, matches: Collection[PatternMatches]) -> None:
-        found = {one.pattern.name: one.count for one in matches}
-        told.append((round(trio.current_time() - began, 3), found))
+        found = {match.pattern.name: match.count for match in matches}
+        reports.append((round(trio.current_time() - began, 3), found))
 
     return tell
 
@@ -53,16 +53,16 @@ async def test_a_handle_without_rules_is_not_listened_to(nursery: trio.Nursery) 
 async def test_matches_in_quick_succession_are_notified_together(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    told: Told = []
-    watching = OutputWatcher(nursery, told_by(told, trio.current_time()))  # type: ignore[arg-type]
+    reports: Told = []
+    watching = OutputWatcher(nursery, told_by(reports, trio.current_time()))  # type: ignore[arg-type]
     one = handle(PATTERNS)
     watching.follow(one)
     for _ in range(50):
         one.append_output(b"an error\na warning\n", 0.0)
         await trio.sleep(0.01)
     await trio.sleep(1)
-    assert sum(found["e"] for _, found in told) == sum(found["w"] for _, found in told) == 50
-    times = [at for at, _ in told]
+    assert sum(found["e"] for _, found in reports) == sum(found["w"] for _, found in reports) == 50
+    times = [at for at, _ in reports]
     assert times[0] == 0.0 and len(times) <= 7
     assert all(b - a >= BETWEEN_S - 0.001 for a, b in pairwise(times))
 
@@ -70,8 +70,8 @@ async def test_matches_in_quick_succession_are_notified_together(
 async def test_the_end_is_scanned_before_the_handle_is_released(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    told: Told = []
-    watching = OutputWatcher(nursery, told_by(told, trio.current_time()))  # type: ignore[arg-type]
+    reports: Told = []
+    watching = OutputWatcher(nursery, told_by(reports, trio.current_time()))  # type: ignore[arg-type]
     one = handle(PATTERNS)
     watching.follow(one)
     one.append_output(b"error\n", 0.0)
@@ -79,33 +79,33 @@ async def test_the_end_is_scanned_before_the_handle_is_released(
     one.append_output(b"x\n" * 400_000 + b"last error", 0.0)
     one.end(Termination(by=EndedBy("exit")), 1.0)
     await trio.sleep(1)
-    assert sum(found["e"] for _, found in told) == 2
+    assert sum(found["e"] for _, found in reports) == 2
     assert len(watching) == 0 and one._listeners == ()
 
 
 async def test_a_flood_does_not_prevent_scans_of_other_handles(
     nursery: trio.Nursery,
 ) -> None:
-    told: list[Handle] = []
-    watching = OutputWatcher(nursery, lambda handle, matches: told.append(handle))
+    reports: list[Handle] = []
+    watching = OutputWatcher(nursery, lambda handle, matches: reports.append(handle))
     flood, other = handle(PATTERNS), handle(PATTERNS)
     flood.append_output(b"nothing here\n" * 300_000 + b"error\n", 0.0)
     for one in (flood, other):
         watching.follow(one)
     other.append_output(b"error\n", 0.0)
-    while len(told) < 2:
+    while len(reports) < 2:
         await trio.sleep(0)
-    assert told == [other, flood]
+    assert reports == [other, flood]
 
 
 async def test_between_two_scans_of_a_flood_other_tasks_have_a_turn(nursery: trio.Nursery) -> None:
-    told: list[Handle] = []
-    watching = OutputWatcher(nursery, lambda handle, matches: told.append(handle))
+    reports: list[Handle] = []
+    watching = OutputWatcher(nursery, lambda handle, matches: reports.append(handle))
     flood = handle(PATTERNS)
     flood.append_output(b"nothing here\n" * 300_000 + b"error\n", 0.0)
     watching.follow(flood)
     turns = 0
-    while not told:
+    while not reports:
         turns += 1
         await trio.sleep(0)
     assert turns >= flood.spool.end // 65_536

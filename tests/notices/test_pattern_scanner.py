@@ -16,7 +16,7 @@ from tests.core.disks import make
 
 def handle(*patterns: str, memory: int = 1 << 22) -> Handle:
     notify = NoticeSettings(patterns=tuple(NoticePattern(text, text) for text in patterns))
-    one = Handle(
+    handle = Handle(
         id="h",
         tool="t",
         session="s",
@@ -25,8 +25,8 @@ def handle(*patterns: str, memory: int = 1 << 22) -> Handle:
         now=0.0,
         settings=HandleSettings(notify=notify),
     )
-    one.start(0.0)
-    return one
+    handle.start(0.0)
+    return handle
 
 
 def looked(scan: PatternScanner) -> list[tuple[str, str]]:

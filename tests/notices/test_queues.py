@@ -20,7 +20,7 @@ def handle(id: str, session: str = "s", *, notify: NoticeSettings = DEFAULT_NOTI
         if changed in QUEUES:
             QUEUES[changed].add_state_change(changed, 7.0)
 
-    one = Handle(
+    handle = Handle(
         id=id,
         tool="t",
         session=session,
@@ -30,8 +30,8 @@ def handle(id: str, session: str = "s", *, notify: NoticeSettings = DEFAULT_NOTI
         settings=HandleSettings(notify=notify),
         on_state_change=add,
     )
-    one.start(0.0)
-    return one
+    handle.start(0.0)
+    return handle
 
 
 def stop(one: Handle, code: int = 0) -> None:
@@ -125,7 +125,7 @@ def test_seen_notices_are_dropped_before_unseen_ones() -> None:
         read_handle(one, 2.0)
     for one in many[200:]:
         stop(one)
-    assert [one.id for one in notices.drain("s", 2.0)] == [f"h{n}" for n in range(200, 300)]
+    assert [notice.id for notice in notices.drain("s", 2.0)] == [f"h{n}" for n in range(200, 300)]
 
 
 def test_a_session_gets_its_own_notices_and_a_closed_one_none() -> None:
@@ -147,7 +147,7 @@ def test_a_read_by_cursor_consumes_no_notice() -> None:
     for one in (ended, asks):
         read_handle(one, 2.0, cursor=0)
         read_handle(one, 2.0, view="raw", cursor=0)
-    assert [one.id for one in notices.drain("s", 3.0)] == ["ended", "asks"]
+    assert [notice.id for notice in notices.drain("s", 3.0)] == ["ended", "asks"]
 
 
 # ── output ───────────────────────────────────────────────────────────────────────────────────────
@@ -195,7 +195,7 @@ def test_a_disabled_notice_is_not_delivered() -> None:
     stop(others[0])
     stop(others[1], 1)
     others[2].ask(Question(id="q", text="?", answer_type=Text()), 1.0)
-    assert [one.id for one in notices.drain("s", 2.0)] == list(names)
+    assert [notice.id for notice in notices.drain("s", 2.0)] == list(names)
 
 
 def test_matching_lines_are_one_notice_with_pattern_and_first_line() -> None:
@@ -264,7 +264,7 @@ def test_a_stopped_handle_has_a_notice_of_its_end_or_else_of_its_output() -> Non
         one.append_output(b"x", 1.0)
         notices.add_output(one, 1.0)
         stop(one)
-    kinds = [(one.id, one.kind) for one in notices.drain("s", 2.0)]
+    kinds = [(notice.id, notice.kind) for notice in notices.drain("s", 2.0)]
     assert kinds == [("told", "tool.stopped"), ("quiet", "tool.content")]
 
 

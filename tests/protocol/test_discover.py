@@ -120,7 +120,7 @@ STOPPED = {**STATE, "state": "stopped", "ended_by": {"by": "exit"}, "result": ""
 def test_every_result_has_a_schema(
     openrpc: dict[str, Any], reply: dict[str, Any], good: bool
 ) -> None:
-    (method,) = [one for one in openrpc["methods"] if one["name"] == "tools/call"]
+    (method,) = [method for method in openrpc["methods"] if method["name"] == "tools/call"]
     schema = {**method["result"]["schema"], "components": openrpc["components"]}
     assert jsonschema.Draft202012Validator(schema).is_valid(reply) is good
 

@@ -207,11 +207,15 @@ class Rig:
         yield from ()
         seen = set(self.taken)
         verdicts: list[RpcError | None] = []
-        for one in spawns:
-            verdicts.append(handle_exists(one.id, "default", "running") if one.id in seen else None)
-            seen.add(one.id)
+        for spawn in spawns:
+            verdicts.append(
+                handle_exists(spawn.id, "default", "running") if spawn.id in seen else None
+            )
+            seen.add(spawn.id)
         return (
-            verdicts if any(verdicts) else [partial(self.given_up.append, one.id) for one in spawns]
+            verdicts
+            if any(verdicts)
+            else [partial(self.given_up.append, spawn.id) for spawn in spawns]
         )
 
     def spawn(self, caller: Caller, params: SpawnParams) -> str:

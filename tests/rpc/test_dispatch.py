@@ -25,8 +25,8 @@ def rig() -> Rig:
 
 
 def answer(rig: Rig, message: bytes, caller: Caller | None = None, room: int = 8) -> Any:
-    made = rig.rpc_context.dispatcher.receive(caller or Caller("unix"), message, room)
-    return settled(made) if isinstance(made, Generator) else made
+    replies = rig.rpc_context.dispatcher.receive(caller or Caller("unix"), message, room)
+    return settled(replies) if isinstance(replies, Generator) else replies
 
 
 def settled(steps: Generator[None, None, Any]) -> Any:

@@ -46,9 +46,9 @@ def asking(first: Call) -> Call:
     """Return a call whose tool may ask: the answers are in `tool.answers` of HAFT_CALL."""
 
     def again(answers: Mapping[str, Any]) -> Call:
-        told = json.loads(first.launch.env.get("HAFT_CALL", '{"tool": {}}'))
-        told["tool"]["answers"] = dict(answers)
-        env = {**first.launch.env, "HAFT_CALL": json.dumps(told)}
+        report = json.loads(first.launch.env.get("HAFT_CALL", '{"tool": {}}'))
+        report["tool"]["answers"] = dict(answers)
+        env = {**first.launch.env, "HAFT_CALL": json.dumps(report)}
         return replace(first, launch=first.launch._replace(env=env))
 
     return replace(first, again=again)

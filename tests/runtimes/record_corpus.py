@@ -268,10 +268,10 @@ def _main(argv: list[str]) -> None:
     if to is not FOLDER:
         return
     index = json.loads(_INDEX.read_text()) if _INDEX.exists() else {}
-    for told in FOLDER.glob("*.json"):
-        if told != _INDEX:
-            index[told.stem] = json.loads(told.read_text())
-            told.unlink()
+    for path in FOLDER.glob("*.json"):
+        if path != _INDEX:
+            index[path.stem] = json.loads(path.read_text())
+            path.unlink()
     rows = (f'  "{name}": {json.dumps(one)}' for name, one in sorted(index.items()))
     _INDEX.write_text("{\n" + ",\n".join(rows) + "\n}\n")
     for recorded in read_all():

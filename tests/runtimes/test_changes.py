@@ -30,10 +30,10 @@ class _Grip:
 def execution() -> tuple[Execution, _Grip]:
     spool = make(memory=1 << 16, disk=0)
     handle = Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=0.0, wall=0.0)
-    one = Execution(handle, 0.0)
+    execution = Execution(handle, 0.0)
     control: Any = _Grip()
-    one.control = control
-    return one, control
+    execution.control = control
+    return execution, control
 
 
 _STEP = st.tuples(

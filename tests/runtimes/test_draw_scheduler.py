@@ -156,10 +156,10 @@ async def test_many_terminals_draw_one_turn_per_pass(slow: None, drawn: list[int
     drawn.clear()
     trio.lowlevel.add_instrument(Passes())
     async with trio.open_nursery() as nursery:
-        for one in screens:
-            nursery.start_soon(flood, one)
+        for screen in screens:
+            nursery.start_soon(flood, screen)
     assert max(most) <= 2 * PIECE
-    assert all(one.snapshot().revision == 3 * 1024 for one in screens)
+    assert all(screen.snapshot().revision == 3 * 1024 for screen in screens)
 
 
 async def test_queued_terminals_take_turns(slow: None) -> None:

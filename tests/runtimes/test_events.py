@@ -49,9 +49,9 @@ async def run(call: Call, **answers: object) -> tuple[str | None, Recorder]:
 async def test_init_comes_first_with_the_context() -> None:
     result, _ = await run(tool("say({'type': 'stopped', 'result': json.dumps(init)})"))
     assert result is not None
-    said = json.loads(result)
-    assert said["jsonrpc"] == "2.0"
-    assert said["params"] == {"tool": {"name": "live", "arguments": {"a": 1}}}
+    document = json.loads(result)
+    assert document["jsonrpc"] == "2.0"
+    assert document["params"] == {"tool": {"name": "live", "arguments": {"a": 1}}}
 
 
 async def test_states_are_parsed_and_other_lines_are_kept() -> None:
@@ -112,9 +112,9 @@ say({{'type': 'stopped', 'result': json.dumps(answer)}})
 """
     result, port = await run(tool(script), name="Ada")
     assert result is not None
-    said = json.loads(result)
-    assert said["method"] == "apply"
-    assert said["params"] == {"question": "name", "input": "Ada"}
+    document = json.loads(result)
+    assert document["method"] == "apply"
+    assert document["params"] == {"question": "name", "input": "Ada"}
     assert port.output == b"hm\n"
     assert [question.id for question in port.asked] == ["name"]
 

@@ -27,8 +27,8 @@ def test_marked_arguments_become_headers_and_missing_ones_do_not() -> None:
             q={"type": "string"},
         )
     )
-    given = {"region": "north", "on": True, "inner": {"depth": 3}, "q": "x"}
-    assert argument_headers(marks, given) == [
+    values = {"region": "north", "on": True, "inner": {"depth": 3}, "q": "x"}
+    assert argument_headers(marks, values) == [
         ("Mcp-Param-Region", "north"), ("Mcp-Param-On", "true"), ("Mcp-Param-Depth", "3"),
     ]  # fmt: skip
     assert argument_headers(marks, {"region": None, "inner": "no object"}) == []

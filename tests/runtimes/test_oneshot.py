@@ -127,9 +127,9 @@ async def test_output_that_cannot_be_an_outcome_is_passed_on_at_once() -> None:
 
 
 async def test_held_back_output_is_released_by_an_abort_and_by_a_signal() -> None:
-    said = '{"type":"success","content":"x"}'
+    message = '{"type":"success","content":"x"}'
     async with trio.open_nursery() as nursery:
-        call = kit.shell(f"echo up >&2; printf %s '{said}'; sleep 60", output="outcome")
+        call = kit.shell(f"echo up >&2; printf %s '{message}'; sleep 60", output="outcome")
         performance = await perform(nursery, stdio, call)
         await performance.port.until(lambda: b"up" in performance.port.output)
         while b"x" not in performance.port.output:
@@ -138,8 +138,8 @@ async def test_held_back_output_is_released_by_an_abort_and_by_a_signal() -> Non
             if performance.finished.is_set():
                 break
     assert performance.port.end == termination(signal="TERM", by="lost")
-    _, port = await run(kit.shell(f"printf %s '{said}'; kill -9 $$", output="outcome"))
-    assert port.output.decode() == said
+    _, port = await run(kit.shell(f"printf %s '{message}'; kill -9 $$", output="outcome"))
+    assert port.output.decode() == message
     assert port.end == termination(signal="KILL")
 
 

@@ -100,7 +100,11 @@ async def test_an_error_is_raised_and_a_lost_peer_ends_all_requests() -> None:
         await trio.testing.wait_all_tasks_blocked()
         wire.peer.lose(Disconnected("exited with status 1"))
     await ask()
-    assert [str(one) for one in failures] == ["no", "exited with status 1", "exited with status 1"]
+    assert [str(failure) for failure in failures] == [
+        "no",
+        "exited with status 1",
+        "exited with status 1",
+    ]
 
 
 @pytest.mark.parametrize(

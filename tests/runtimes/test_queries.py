@@ -90,7 +90,12 @@ async def test_every_query_gets_its_answer_unseen_by_readers() -> None:
     questions = [query for _, query, _ in ANSWERS] + [query for _, query in SILENT]
     expected = [answer.hex().encode() for _, _, answer in ANSWERS] + [b""] * len(SILENT)
     call = kit.call(
-        sys.executable, "-I", "-c", ASKER, *(one.hex() for one in questions), terminal=True
+        sys.executable,
+        "-I",
+        "-c",
+        ASKER,
+        *(question.hex() for question in questions),
+        terminal=True,
     )
     port = await run(call)
     assert port.end == termination(code=0)

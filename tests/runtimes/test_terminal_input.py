@@ -78,8 +78,8 @@ class Paper:
         self.text.append(data)
 
 
-def text(said: str, **more: Any) -> Input:
-    return Input("text", said, **more)
+def text(message: str, **more: Any) -> Input:
+    return Input("text", message, **more)
 
 
 async def test_input_queues_behind_a_due_secret(desk: Desk) -> None:

@@ -58,7 +58,7 @@ def reply(schema: Any, args: Any) -> str:
         text = _text(check_arguments(Tool(name="x", file="f", parameters=schema), args))
     except RpcError as error:
         data = error.data or {}
-        text = "; ".join(f"{one['path']}: {one['message']}" for one in data["problems"])
+        text = "; ".join(f"{problem['path']}: {problem['message']}" for problem in data["problems"])
     return _short(text.replace(_text(args), "as given"))
 
 

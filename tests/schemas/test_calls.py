@@ -202,15 +202,15 @@ def test_a_difficult_tool_can_be_stateful(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "value",
     [
         "text", {"line": "x"}, {"keys": ["C-c"]}, {"paste": "x"}, {"text": "x"}, {"eof": True},
         {"signal": "INT"}, {"resize": {"rows": 3, "cols": 4}}, {"line": "x", "secret": True},
     ],
 )  # fmt: skip
-def test_the_schema_of_an_input_accepts_the_inputs_of_apply(given: Any) -> None:
-    read_input(given)
-    assert jsonschema_rs.is_valid(INPUT, given)
+def test_the_schema_of_an_input_accepts_the_inputs_of_apply(value: Any) -> None:
+    read_input(value)
+    assert jsonschema_rs.is_valid(INPUT, value)
 
 
 def test_the_forms_of_the_protocol_are_schemas() -> None:

@@ -90,7 +90,7 @@ def test_null_is_left_out_also_where_a_choice_names_the_property() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "given", "wanted"),
+    ("schema", "value", "wanted"),
     [
         ({"enum": ["x", 1, {"k": 1}]}, '{"k": 1}', {"k": 1}),
         ({"enum": ["x", 1]}, "1", 1),
@@ -105,9 +105,9 @@ def test_null_is_left_out_also_where_a_choice_names_the_property() -> None:
     ],
 )  # fmt: skip
 def test_a_text_is_converted_where_another_type_is_expected(
-    schema: Any, given: Any, wanted: Any
+    schema: Any, value: Any, wanted: Any
 ) -> None:
-    found = fitted(schema, given)
+    found = fitted(schema, value)
     assert found == wanted
     assert type(found) is type(wanted)
 
@@ -128,8 +128,10 @@ def test_renamed_properties_are_mapped_back(provider: str) -> None:
     }
     tool = Tool(name="x", file="f", parameters=schema)
     shown = list(translate("x", schema, PROVIDERS[provider]).parameters["properties"])
-    given = {name: f"value of {at}" for at, name in enumerate(shown)}
-    assert check_arguments(tool, given) == {name: f"value of {at}" for at, name in enumerate(names)}
+    values = {name: f"value of {at}" for at, name in enumerate(shown)}
+    assert check_arguments(tool, values) == {
+        name: f"value of {at}" for at, name in enumerate(names)
+    }
 
 
 def test_other_names_stay_unchanged() -> None:
@@ -154,11 +156,11 @@ def test_json_text_replaces_values_that_a_strict_provider_cannot_hold() -> None:
         },
     }  # fmt: skip
     tool = Tool(name="x", file="f", parameters=schema)
-    given = {
+    values = {
         "env": '{"A": "b"}',
         "tree": {"v": 1, "kids": ['{"v": 2, "kids": [{"v": 3}]}']},
     }
-    assert check_arguments(tool, given) == {
+    assert check_arguments(tool, values) == {
         "env": {"A": "b"},
         "tree": {"v": 1, "kids": [{"v": 2, "kids": [{"v": 3}]}]},
     }
@@ -209,10 +211,10 @@ def test_a_part_over_its_budget_stays_and_the_rest_is_converted() -> None:
             "d": {"default": 1},
         }
     }
-    given = {"many": [1] * 100_000, "objects": [{"n": "1"}] * 5_000, "n": "5"}
-    taken, fitted = steps_of(given, schema)
-    assert fitted == {**given, "n": 5, "d": 1}
-    assert fitted["many"] is given["many"]
+    values = {"many": [1] * 100_000, "objects": [{"n": "1"}] * 5_000, "n": "5"}
+    taken, fitted = steps_of(values, schema)
+    assert fitted == {**values, "n": 5, "d": 1}
+    assert fitted["many"] is values["many"]
     assert taken < 20_000
 
 
@@ -222,15 +224,15 @@ def test_a_long_list_of_objects_is_converted_whole() -> None:
 
 
 def test_an_object_with_a_great_many_names_stays_unchanged() -> None:
-    given = {f"k{at}": "1" for at in range(100_000)}
-    taken, fitted = steps_of(given, {"additionalProperties": {"type": "integer"}})
-    assert fitted is given
+    values = {f"k{at}": "1" for at in range(100_000)}
+    taken, fitted = steps_of(values, {"additionalProperties": {"type": "integer"}})
+    assert fitted is values
     assert taken < 10
 
 
 def test_a_very_deeply_nested_value_stays_unchanged_below() -> None:
     schema: Any = {"properties": {"n": {"type": "integer"}, "v": {"$ref": "#"}}}
-    given: Any = {"n": "1"}
+    values: Any = {"n": "1"}
     for _ in range(500):
-        given = {"v": given, "n": "1"}
-    assert coerce(given, schema)["v"]["n"] == 1
+        values = {"v": values, "n": "1"}
+    assert coerce(values, schema)["v"]["n"] == 1

@@ -37,13 +37,13 @@ def test_each_provider_accepts_each_definition(name: str, provider: str) -> None
     schema, _ = NASTY[name]
     before = copy.deepcopy(schema)
     shown = exposed([name])[name]
-    one = expressed(schema, provider)
-    assert refusals(provider, shown, one.description, one.parameters) == []
+    expression = expressed(schema, provider)
+    assert refusals(provider, shown, expression.description, expression.parameters) == []
     assert schema == before, "what was given is not changed"
-    assert expressed(schema, provider) == one, "the same comes out each time"
-    again = translate(one.description, one.parameters, PROVIDERS[provider])
-    assert again.parameters == one.parameters
-    assert again.description == one.description
+    assert expressed(schema, provider) == expression, "the same comes out each time"
+    again = translate(expression.description, expression.parameters, PROVIDERS[provider])
+    assert again.parameters == expression.parameters
+    assert again.description == expression.description
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -52,11 +52,11 @@ def test_an_invalid_schema_is_corrected_or_refused_with_a_sentence(
     name: str, provider: str
 ) -> None:
     try:
-        one = expressed(UNREADABLE[name], provider)
+        expression = expressed(UNREADABLE[name], provider)
     except UnsupportedSchema as error:
         assert str(error)
     else:
-        assert refusals(provider, "x", one.description, one.parameters) == []
+        assert refusals(provider, "x", expression.description, expression.parameters) == []
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -166,9 +166,9 @@ def test_an_integer_is_a_number(
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_long_description_is_cut_and_necessary_parts_stay(provider: str) -> None:
     schema = {**NASTY["a choice at the root"][0]}
-    one = expressed(schema, provider, "Word. " * 5000)
-    assert len(one.description) <= PROVIDERS[provider].description
-    assert one.description.endswith("Give exactly one of `argv` or `command`.")
+    expression = expressed(schema, provider, "Word. " * 5000)
+    assert len(expression.description) <= PROVIDERS[provider].description
+    assert expression.description.endswith("Give exactly one of `argv` or `command`.")
 
 
 def told(schema: Any, provider: str) -> str:
@@ -269,5 +269,5 @@ def test_a_recursive_form_is_cut_at_its_recursion() -> None:
 def test_references_that_double_stay_small() -> None:
     schema, _ = NASTY["references that double"]
     for provider in PROVIDERS:
-        one = expressed(schema, provider)
-        assert len(str(one.parameters)) < 5_000_000
+        expression = expressed(schema, provider)
+        assert len(str(expression.parameters)) < 5_000_000

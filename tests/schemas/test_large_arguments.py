@@ -40,9 +40,9 @@ def problems(schema: dict[str, Any], value: Any) -> dict[str, str]:
     """Return the messages about the value, by path."""
     strict: Any = Strict(schema)
     before = copy.deepcopy(value)
-    found = validation.problems(strict, value, schema)
+    problems = validation.problems(strict, value, schema)
     assert value == before
-    return {each["path"]: each["message"] for each in found}
+    return {each["path"]: each["message"] for each in problems}
 
 
 def test_the_first_of_very_many_invalid_items_is_named() -> None:

@@ -31,8 +31,8 @@ def test_all_names_differ_and_all_providers_accept_them(names: list[str]) -> Non
     for shown in found.values():
         assert fits(shown)
         for judge in JUDGES.values():
-            said = judge(shown, "x", {"type": "object", "properties": {}})
-            assert not [one for one in said if one.startswith("name")]
+            refusals = judge(shown, "x", {"type": "object", "properties": {}})
+            assert not [one for one in refusals if one.startswith("name")]
 
 
 @given(NAMES)
@@ -82,8 +82,8 @@ def test_property_names_are_distinct_and_reversible(names: list[str]) -> None:
             "type": "object",
             "properties": {shown: {"type": "string"} for shown in found.values()},
         }
-        said = list(JUDGES[provider]("x", "x", parameters))
-        assert not [one for one in said if "property key" in one or "parameter name" in one]
+        refusals = list(JUDGES[provider]("x", "x", parameters))
+        assert not [one for one in refusals if "property key" in one or "parameter name" in one]
         for name, shown in found.items():
             if shown != name and shown not in names:
                 assert back[shown] == name or found[back[shown]] != shown

@@ -341,7 +341,7 @@ def test_a_rule_that_no_process_can_be_held_to_makes_no_tool(
     assert found == f"{form}.x.{key}"
     assert words in message and "unsafe = true" in message
     tools, problems = read(f'[{form}.x]\ncommand = "a"\n{text}\nunsafe = true\n')
-    assert [one for one in problems if "access" in one.key] == []
+    assert [problem for problem in problems if "access" in problem.key] == []
     assert tools["x"].policy is None
 
 
@@ -440,13 +440,13 @@ def test_an_empty_table_of_the_older_form_is_no_rule() -> None:
 
 def test_a_sandbox_for_all_tools_is_a_problem_of_the_list() -> None:
     _, problems = read('[tools."*"]\nsandbox = "root"\n[tools.x]\ncommand = "a"\nbad = 1\n')
-    assert [one.key for one in problems if is_about_rules(one)] == ["tools.*.sandbox"]
+    assert [problem.key for problem in problems if is_about_rules(problem)] == ["tools.*.sandbox"]
 
 
 def test_the_rules_are_described_in_words() -> None:
     def words(text: str) -> str:
-        found = describe(tool(f'[tools.x]\ncommand = "a"\n{text}')).access
-        return "\n".join(found or ())
+        description = describe(tool(f'[tools.x]\ncommand = "a"\n{text}')).access
+        return "\n".join(description or ())
 
     assert words("") == ""
     assert "`unsafe = true`" in words("access = {}\nunsafe = true\n")

@@ -85,14 +85,14 @@ def test_a_result_is_not_released_by_a_sandbox() -> None:
 
 
 def test_arguments_are_shown_whole_with_invisible_characters_escaped() -> None:
-    given = {"a": "x\u202ey\u200b\x1b[2J", "b": [1, None]}
-    assert render({}, "t", given) == (
+    values = {"a": "x\u202ey\u200b\x1b[2J", "b": [1, None]}
+    assert render({}, "t", values) == (
         '{\n  "a": "x\\u202ey\\u200b\\u001b[2J",\n  "b": [\n    1,\n    null\n  ]\n}'
     )
-    shown = render({"parameters": "function_call"}, "t", given)
+    shown = render({"parameters": "function_call"}, "t", values)
     assert shown == 't(a="x\\u202ey\\u200b\\u001b[2J", b=[1, null])'
-    assert render({"parameters": "off"}, "t", given) == ""
-    assert render({"parameters": Command(("x",))}, "t", given) == render({}, "t", given)
+    assert render({"parameters": "off"}, "t", values) == ""
+    assert render({"parameters": Command(("x",))}, "t", values) == render({}, "t", values)
 
 
 def test_arguments_too_long_to_show_are_reported() -> None:
@@ -130,7 +130,7 @@ def test_arguments_are_rendered_by_a_style_or_a_command(written: str, read_as: o
 )
 def test_an_impossible_style_is_named(written: str, key: str) -> None:
     tools, problems = read(f'[tools.x]\ncommand = "true"\nstyle.parameters = {written}\n')
-    assert tools == {} and [one.key for one in problems] == [f"tools.x.{key}"]
+    assert tools == {} and [problem.key for problem in problems] == [f"tools.x.{key}"]
 
 
 def test_a_style_is_replaced_and_not_merged() -> None:
@@ -153,7 +153,7 @@ def test_a_result_is_reviewed_by_its_own_setting() -> None:
 def test_a_terminal_has_no_result_to_review() -> None:
     text = '[tools.x]\ncommand = "true"\nruntime = "pty"\nresult = "{}"\n'
     tools, problems = read(text.format("ask"))
-    assert tools == {} and [one.key for one in problems] == ["tools.x.result"]
+    assert tools == {} and [problem.key for problem in problems] == ["tools.x.result"]
     tools, problems = read(text.format("unattended"))
     assert problems == [] and "x" in tools
 

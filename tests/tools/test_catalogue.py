@@ -58,7 +58,7 @@ def test_missing_files_are_no_problem(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "line", "said"),
+    ("content", "line", "message"),
     [
         (b"[tools.x\n", 1, "it is not TOML"),
         (b'[tools.x]\ncommand = "a"\n\xff\n', None, "it is not UTF-8"),
@@ -76,14 +76,14 @@ def test_missing_files_are_no_problem(tmp_path: Path) -> None:
     ],
 )
 def test_an_unreadable_file_is_named_and_the_others_are_read(
-    tmp_path: Path, content: bytes, line: int | None, said: str
+    tmp_path: Path, content: bytes, line: int | None, message: str
 ) -> None:
     (tmp_path / "a.toml").write_bytes(content)
     (tmp_path / "b.toml").write_text('[tools.good]\ncommand = "a"\n')
     catalogue = Catalogue((tmp_path,), ())
     assert names(catalogue) == ["good"]
     assert [problem.file for problem in catalogue.problems] == [str(tmp_path / "a.toml")]
-    assert catalogue.problems[0].message.startswith(said)
+    assert catalogue.problems[0].message.startswith(message)
     if line is not None:
         assert catalogue.problems[0].line == line
 
@@ -208,8 +208,8 @@ def test_await_exists_only_beside_a_stateful_tool(tmp_path: Path) -> None:
 def variants(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the variants by action; that without an action by an empty text."""
     found = {}
-    for one in schema["oneOf"]:
-        found[one["properties"].get("action", {}).get("const", "")] = one
+    for branch in schema["oneOf"]:
+        found[branch["properties"].get("action", {}).get("const", "")] = branch
     return found
 
 

@@ -97,7 +97,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("what", "message"),
     [
         (lambda path: path.chmod(0o666), "it can be written by everybody"),
         (lambda path: path.parent.chmod(0o777), "its folder can be written by everybody"),
@@ -112,11 +112,11 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files
     ],
 )
 def test_P17_a_file_writable_by_another_user_is_not_read(
-    written: Path, what: Callable[[Path], None], said: str
+    written: Path, what: Callable[[Path], None], message: str
 ) -> None:
     assert read(written).data == {"a": 1}
     what(written)
-    with pytest.raises(UnreadableFile, match=said):
+    with pytest.raises(UnreadableFile, match=message):
         read(written)
 
 

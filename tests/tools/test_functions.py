@@ -115,7 +115,7 @@ def test_a_taken_or_invalid_name_is_a_problem(tmp_path: Path) -> None:
     problems: list[Problem] = []
     documents = packaged_functions([str(folder)], {"run"}, problems)
     assert [list(one.data["tools"]) for one in documents] == [["ok"]]
-    assert [one.key for one in problems] == [
+    assert [problem.key for problem in problems] == [
         "haft.tools.run",
         "haft.tools.no name",
         "haft.tools.module",

@@ -214,7 +214,9 @@ def test_a_default_that_does_not_fit_its_parameter_is_named(default: str) -> Non
         f'[tools.x]\ncommand = "a"\n[tools.x.parameters]\nok = {{ default = 3 }}\nq = {form}'
     )
     assert list(tools) == ["x"]
-    assert [(one.key, one.line) for one in problems] == [("tools.x.parameters.q.default", 5)]
+    assert [(problem.key, problem.line) for problem in problems] == [
+        ("tools.x.parameters.q.default", 5)
+    ]
     assert "`q`" in problems[0].message
 
 
@@ -300,16 +302,18 @@ def test_omitted_fields_follow_from_the_given_ones(text: str, expected: tuple[An
 
 
 @pytest.mark.parametrize(
-    ("text", "key", "said"),
+    ("text", "key", "message"),
     [
         ('source = "builtin"', "source", "its own are ask_user, describe_tools"),
     ],
 )
-def test_an_unrunnable_definition_is_kept_with_the_reason(text: str, key: str, said: str) -> None:
+def test_an_unrunnable_definition_is_kept_with_the_reason(
+    text: str, key: str, message: str
+) -> None:
     tools, problems = read(f"[tools.x]\n{text}\n")
     assert tools["x"].unserved
     assert [p.key for p in problems] == [f"tools.x.{key}"]
-    assert said in problems[0].message
+    assert message in problems[0].message
 
 
 def test_a_module_is_a_problem_without_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -434,7 +438,7 @@ def test_the_form_that_has_the_rules_decides_about_kinds_without_rules() -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "key", "said"),
+    ("text", "key", "message"),
     [
         ('p.type = "strnig"', "p.type", "did you mean `string`?"),
         ('p.type = ["string", "nil"]', "p.type", "it is 'nil'; a type is one of string, integer,"),
@@ -449,12 +453,12 @@ def test_the_form_that_has_the_rules_decides_about_kinds_without_rules() -> None
     ],
 )
 def test_an_invalid_schema_keyword_is_named_with_its_parameter(
-    text: str, key: str, said: str
+    text: str, key: str, message: str
 ) -> None:
     tools, problems = read(f'[tools.x]\ncommand = "a"\n[tools.x.parameters]\n{text}\n')
     assert tools == {}
-    assert [one.key for one in problems] == [f"tools.x.parameters.{key}"]
-    assert said in problems[0].message
+    assert [problem.key for problem in problems] == [f"tools.x.parameters.{key}"]
+    assert message in problems[0].message
 
 
 @pytest.mark.parametrize("timeout_s", [0, 0.5, 31_536_000])

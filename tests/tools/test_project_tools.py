@@ -64,7 +64,7 @@ class Desk:
 
     def said(self, root: str = "root") -> dict[str, str]:
         _, problems = self.catalogue.listing("generic", None, self.root(root))
-        return {Path(one.file).name: one.message for one in problems}
+        return {Path(problem.file).name: problem.message for problem in problems}
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_a_taken_name_stays_the_users(desk: Desk, trusted: bool) -> None:
     assert desk.runs(SHOWN) == "dotted"
     if trusted:
         _, problems = desk.catalogue.listing("generic", None, desk.root())
-        assert [one.key for one in problems if "a root only adds" in one.message] == [
+        assert [problem.key for problem in problems if "a root only adds" in problem.message] == [
             "tools.mine", "tools.run", "tools.off", f"tools.{SHOWN}",
         ]  # fmt: skip
 

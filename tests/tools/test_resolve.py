@@ -36,9 +36,9 @@ def test_X01_payloads_are_one_argument_each(tmp_path: Path) -> None:
     done = run(called(tool(MANY), {"v": PAYLOADS}, str(tmp_path)))
     assert done.stdout.decode() == "".join(f"[{payload}]" for payload in PAYLOADS)
     assert list(tmp_path.iterdir()) == []
-    one = tool(ONE)
+    definition = tool(ONE)
     for payload in PAYLOADS:
-        assert called(one, {"v": payload}).launch.argv == ("printf", "[%s]", payload)
+        assert called(definition, {"v": payload}).launch.argv == ("printf", "[%s]", payload)
 
 
 def test_X01_payloads_in_a_split_text_are_words(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ parameters.v = { type = "string" }
 
 
 @pytest.mark.parametrize(
-    ("text", "args", "said"),
+    ("text", "args", "message"),
     [
         ('command = [{ each = "tool.arguments.v" }]', {"v": []}, "names no program"),
         ('command = [{ each = "tool.arguments.v" }]', {"v": [""]}, "names no program"),
@@ -262,11 +262,11 @@ parameters.v = { type = "string" }
     ],
 )
 def test_a_fault_of_the_arguments_is_refused_as_theirs(
-    text: str, args: dict[str, object], said: str
+    text: str, args: dict[str, object], message: str
 ) -> None:
     error = refused(tool(f"[tools.x]\n{text}\nparameters.v = {{}}\n"), args)
     assert error.code == -32005
-    assert said in error.message
+    assert message in error.message
 
 
 def test_a_fault_of_the_definition_is_reported_as_its() -> None:

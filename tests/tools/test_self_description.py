@@ -29,8 +29,12 @@ OURS = "[tools.x]\n"
 def test_a_definition_that_declares_self_description_is_asked(
     text: str,
 ) -> None:
-    one = tool(text)
-    assert one.self_describing and not one.may_describe and not one.parameters_given
+    definition = tool(text)
+    assert (
+        definition.self_describing
+        and not definition.may_describe
+        and not definition.parameters_given
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,8 +53,8 @@ def test_a_definition_that_declares_self_description_is_asked(
     ],
 )
 def test_a_definition_with_a_protocol_may_be_asked(text: str) -> None:
-    one = tool(text)
-    assert one.may_describe and not one.self_describing
+    definition = tool(text)
+    assert definition.may_describe and not definition.self_describing
 
 
 @pytest.mark.parametrize(
@@ -232,19 +236,19 @@ def test_a_serializers_empty_values_count_as_absent() -> None:
 def test_the_entry_is_found_by_source_by_name_or_as_the_only_one(
     name: str, source: str, names: list[str], found: str | None
 ) -> None:
-    said = say(*({"name": one, "summary": one} for one in names))
+    answer = say(*({"name": name, "summary": name} for name in names))
     if found is not None:
-        assert read_description(asked(name=name, source=source), said).summary == found
+        assert read_description(asked(name=name, source=source), answer).summary == found
         return
     with pytest.raises(Undescribed, match="describes no tool") as caught:
-        read_description(asked(name=name, source=source), said)
+        read_description(asked(name=name, source=source), answer)
     assert "'y'" in str(caught.value)
 
 
 def test_the_program_gets_the_name_that_it_knows() -> None:
     definition = read_description(asked(source="local.y"), say({"name": "y"}))
-    told = json.loads(called(definition, {}).context_json)["tool"]
-    assert told["name"] == "y" and definition.name == "x"
+    report = json.loads(called(definition, {}).context_json)["tool"]
+    assert report["name"] == "y" and definition.name == "x"
 
 
 @pytest.mark.parametrize(
@@ -277,11 +281,11 @@ def test_a_change_of_a_missing_parameter_is_a_fault() -> None:
 
 
 def test_a_program_is_asked_once_per_root() -> None:
-    known, one = Descriptions(), asked()
-    assert known.lacks(one, "/a")
-    known.learn(one, "/a", "ended with exit code 3")
-    assert not known.lacks(one, "/a") and known.lacks(one, "/b")
-    refusal = known.refusal(one, "/a", ())
+    descriptions, one = Descriptions(), asked()
+    assert descriptions.lacks(one, "/a")
+    descriptions.learn(one, "/a", "ended with exit code 3")
+    assert not descriptions.lacks(one, "/a") and descriptions.lacks(one, "/b")
+    refusal = descriptions.refusal(one, "/a", ())
     assert refusal is not None and refusal.kind == "spawn_failed"
     for words in (
         "exit code 3",
@@ -291,57 +295,57 @@ def test_a_program_is_asked_once_per_root() -> None:
         "haft reload",
     ):
         assert words in refusal.message
-    assert known.problems([one], "/a")[0].key == "tools.x"
-    known.learn(one, "/b", read_description(one, say({"name": "x", "summary": "s"})))
-    assert not known.lacks(one, "/a") and known.of(one).summary == "s"
-    assert known.problems([one], "/a") == ()
-    known.forget(one)
-    assert known.lacks(one, "/a") and known.of(one) is one
+    assert descriptions.problems([one], "/a")[0].key == "tools.x"
+    descriptions.learn(one, "/b", read_description(one, say({"name": "x", "summary": "s"})))
+    assert not descriptions.lacks(one, "/a") and descriptions.of(one).summary == "s"
+    assert descriptions.problems([one], "/a") == ()
+    descriptions.forget(one)
+    assert descriptions.lacks(one, "/a") and descriptions.of(one) is one
 
 
 def test_a_hanging_program_is_asked_in_no_other_root() -> None:
-    known, one = Descriptions(), asked()
-    known.learn(one, "/a", "did not end within 10 s", anywhere=True)
-    assert not known.lacks(one, "/a") and not known.lacks(one, "/b")
-    assert "did not end within 10 s" in known.problems([one], "/b")[0].message
-    known.forget(one)
-    assert known.lacks(one, "/b")
+    descriptions, one = Descriptions(), asked()
+    descriptions.learn(one, "/a", "did not end within 10 s", anywhere=True)
+    assert not descriptions.lacks(one, "/a") and not descriptions.lacks(one, "/b")
+    assert "did not end within 10 s" in descriptions.problems([one], "/b")[0].message
+    descriptions.forget(one)
+    assert descriptions.lacks(one, "/b")
 
 
 def test_an_optional_description_is_requested_once_and_may_be_missing() -> None:
-    known, one = Descriptions(), asked('output = "outcome"', command="a")
-    assert known.lacks(one, "/a") and known.problems([one], "/a") == ()
-    assert known.refusal(one, "/a", ()) is None
-    known.learn(one, "/a", "printed nothing")
-    assert not known.lacks(one, "/a") and known.of(one) is one
-    refusal = known.refusal(one, "/a", {"p": 1})
+    descriptions, one = Descriptions(), asked('output = "outcome"', command="a")
+    assert descriptions.lacks(one, "/a") and descriptions.problems([one], "/a") == ()
+    assert descriptions.refusal(one, "/a", ()) is None
+    descriptions.learn(one, "/a", "printed nothing")
+    assert not descriptions.lacks(one, "/a") and descriptions.of(one) is one
+    refusal = descriptions.refusal(one, "/a", {"p": 1})
     assert refusal is not None and refusal.kind == "invalid_arguments"
     assert "takes no arguments" in refusal.message and "printed nothing" in refusal.message
-    assert known.refusal(one, "/a", ()) is None
-    assert [problem.key for problem in known.problems([one], "/a")] == ["tools.x"]
-    known.forget(one)
-    assert known.lacks(one, "/a")
+    assert descriptions.refusal(one, "/a", ()) is None
+    assert [problem.key for problem in descriptions.problems([one], "/a")] == ["tools.x"]
+    descriptions.forget(one)
+    assert descriptions.lacks(one, "/a")
     given = asked('output = "outcome"\nparameters.p.default = 5', command="a")
-    known.learn(given, "/a", "printed nothing")
-    assert known.refusal(given, "/a", {"p": 1}) is None
+    descriptions.learn(given, "/a", "printed nothing")
+    assert descriptions.refusal(given, "/a", {"p": 1}) is None
 
 
 def test_remembered_answers_of_roots_are_bounded() -> None:
-    known, one = Descriptions(), asked('output = "outcome"', command="a")
+    descriptions, one = Descriptions(), asked('output = "outcome"', command="a")
     for at in range(100):
-        known.learn(one, f"/{at}", "printed nothing")
-    assert known.lacks(one, "/0") and not known.lacks(one, "/99")
-    assert len(known._failures[one]) <= 32
+        descriptions.learn(one, f"/{at}", "printed nothing")
+    assert descriptions.lacks(one, "/0") and not descriptions.lacks(one, "/99")
+    assert len(descriptions._failures[one]) <= 32
 
 
 def test_a_definitions_answer_is_forgotten_with_it() -> None:
-    known = Descriptions()
+    descriptions = Descriptions()
     for _ in range(3):
         one = asked()
-        known.learn(one, "/", read_description(one, say({"name": "x"})))
-        assert known.of(one) is not one
+        descriptions.learn(one, "/", read_description(one, say({"name": "x"})))
+        assert descriptions.of(one) is not one
     del one
-    assert len(known._described) == 0
+    assert len(descriptions._described) == 0
 
 
 def test_two_definitions_of_one_binary_stand_beside_each_other() -> None:
@@ -350,15 +354,15 @@ def test_two_definitions_of_one_binary_stand_beside_each_other() -> None:
         '[conversation.tools.test]\nsource = "local"\ncommand = "t"\n'
     )
     assert problems == []
-    said = say({"name": "check", "summary": "c"}, {"name": "test", "summary": "t"})
-    assert [read_description(one, said).summary for one in tools.values()] == ["c", "t"]
+    answer = say({"name": "check", "summary": "c"}, {"name": "test", "summary": "t"})
+    assert [read_description(tool, answer).summary for tool in tools.values()] == ["c", "t"]
 
 
 def test_an_older_program_without_an_answer_is_no_problem() -> None:
-    known, one = Descriptions(), tool(OLDER + 'command = "a {{context}}"')
-    known.learn(one, "/a", "printed no description of tools")
-    assert known.refusal(one, "/a", ()) is None and not known.lacks(one, "/a")
-    assert known.problems([one], "/a") == () and known.failures() == ()
+    descriptions, one = Descriptions(), tool(OLDER + 'command = "a {{context}}"')
+    descriptions.learn(one, "/a", "printed no description of tools")
+    assert descriptions.refusal(one, "/a", ()) is None and not descriptions.lacks(one, "/a")
+    assert descriptions.problems([one], "/a") == () and descriptions.failures() == ()
 
 
 def test_a_programs_long_texts_are_in_the_description_only() -> None:

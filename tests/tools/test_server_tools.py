@@ -154,7 +154,9 @@ def test_a_call_of_an_absent_tool_is_refused_with_the_reason(
     servers: Mapping[str, ServerState] = {} if server is None else {"math": server}
     tools, problems = placed(SUM, *servers.values())
     assert absent in tools["sum"].absent
-    assert [one.key for one in problems if one.key == "tools.sum"] == ["tools.sum"] * has_problem
+    assert [problem.key for problem in problems if problem.key == "tools.sum"] == [
+        "tools.sum"
+    ] * has_problem
     refusal = absence(tools["sum"], servers)
     assert isinstance(refusal, RpcError)
     assert refusal.kind == kind and absent in refusal.message

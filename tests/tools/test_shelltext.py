@@ -136,8 +136,8 @@ def test_X01_the_corpus_runs_where_values_are_pasted(tmp_path: Path) -> None:
     hits = 0
     for payload in PAYLOADS[:60]:
         subprocess.run(["sh", "-c", f'printf %s "{payload}"'], cwd=tmp_path, capture_output=True)
-        for found in tmp_path.iterdir():
-            found.unlink()
+        for path in tmp_path.iterdir():
+            path.unlink()
             hits += 1
     assert hits > 5
 

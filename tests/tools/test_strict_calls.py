@@ -16,10 +16,10 @@ OWN: dict[str, dict[str, Any]] = {"git_rebase": {"onto": "HEAD~3"}, "run": {"arg
 TOOLS = {one.name: one for one in CATALOGUE.listing("openai")[0] if one.stateful}
 
 
-def said(tool: str, **given: Any) -> dict[str, Any]:
+def said(tool: str, **value: Any) -> dict[str, Any]:
     """Return all names of the tool, missing ones null; the schema accepts the result."""
     schema = TOOLS[tool].parameters
-    call = {**dict.fromkeys(schema["properties"]), **given}
+    call = {**dict.fromkeys(schema["properties"]), **value}
     assert jsonschema_rs.is_valid(schema, call)
     return call
 
@@ -39,8 +39,8 @@ def test_each_action_can_be_called_with_every_name_given(tool: str) -> None:
 
 def test_an_input_has_only_the_given_kind() -> None:
     form = next(
-        one for one in TOOLS["run"].parameters["properties"]["input"]["anyOf"]
-        if one["type"] == "object"
+        branch for branch in TOOLS["run"].parameters["properties"]["input"]["anyOf"]
+        if branch["type"] == "object"
     )  # fmt: skip
     keys = {**dict.fromkeys(form["properties"]), "keys": ["C-c"]}
     call = said("run", action="apply", id="a", input=keys, view="tail")

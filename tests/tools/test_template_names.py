@@ -91,13 +91,13 @@ def test_an_older_definition_obeys_the_same_rule() -> None:
 
 
 def test_a_self_described_program_must_describe_the_names_in_its_command() -> None:
-    one = tool('[tools.x]\ncommand = "a {{ context }} {{ tool.arguments.v }}"')
+    definition = tool('[tools.x]\ncommand = "a {{ context }} {{ tool.arguments.v }}"')
 
     def say(name: str) -> bytes:
         parameters = {name: {"type": "string"}}
         return json.dumps({"tools": [{"name": "x", "parameters": parameters}]}).encode()
 
-    assert read_description(one, say("v")).parameters["required"] == ["v"]
+    assert read_description(definition, say("v")).parameters["required"] == ["v"]
     with pytest.raises(Undescribed, match=r"does not describe all parameters: `command`.*`w`$"):
-        read_description(one, say("w"))
+        read_description(definition, say("w"))
     assert read('[tools.x]\noutput = "outcome"\ncommand = "a {{ tool.arguments.v }}"')[0] == {}

@@ -27,14 +27,14 @@ STYLES: tuple[Style | None, ...] = (None, *get_args(Style))
 def test_the_toolpack_fits_every_provider(provider: Provider, style: Style | None) -> None:
     tools, problems = Catalogue().listing(provider, style)
     assert problems == ()
-    assert [one.name for one in tools] == ["await", "git_rebase", "git_stage", "run", "shell"]
-    for one in tools:
+    assert [tool.name for tool in tools] == ["await", "git_rebase", "git_stage", "run", "shell"]
+    for entry in tools:
         flat = style == "flat" or provider not in ("generic", "mcp")
-        assert one.stateful is False or ("oneOf" in one.parameters) is not (
+        assert entry.stateful is False or ("oneOf" in entry.parameters) is not (
             flat or (style is None and provider == "mcp")
         )
         if provider in JUDGES:
-            assert refusals(provider, one.name, one.description, one.parameters) == []
+            assert refusals(provider, entry.name, entry.description, entry.parameters) == []
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -81,7 +81,7 @@ def test_a_shown_name_is_mapped_back_to_the_tool(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text('[tools."a.b"]\ncommand = "a"\n[tools.a_b]\ncommand = "b"\n')
     catalogue = Catalogue((tmp_path,), ())
     tools, _ = catalogue.listing("openai")
-    shown = next(one.name for one in tools if one.tool == "a.b")
+    shown = next(tool.name for tool in tools if tool.tool == "a.b")
     assert shown.startswith("a_b_")
     assert catalogue.find(shown) is catalogue.find("a.b")
     assert catalogue.find("a_b").name == "a_b"
@@ -112,15 +112,19 @@ kind = { type = "string", enum = ["a", "b"], default = "a" }
 type = "array"
 items = { type = "object", properties = { name = { type = "string", minLength = 1 } }, required = ["name"] }
 """)
-    found = describe(own)
-    assert (found.summary, found.description, found.examples) == ("Short.", "Long.", "x --v 3")
-    assert [(p.name, p.type, p.required, p.description) for p in found.parameters] == [
+    description = describe(own)
+    assert (description.summary, description.description, description.examples) == (
+        "Short.",
+        "Long.",
+        "x --v 3",
+    )
+    assert [(p.name, p.type, p.required, p.description) for p in description.parameters] == [
         ("v", "integer", True, "How many. From 1 to 9."),
         ("kind", "string", False, 'One of "a", "b".'),
         ("o", "list of object", False, ""),
         ("o[].name", "string", True, "Not empty."),
     ]
-    assert found.parameters[1].default == "a"
+    assert description.parameters[1].default == "a"
 
 
 def test_six_levels_and_256_parameters_are_described() -> None:
@@ -137,9 +141,9 @@ def test_six_levels_and_256_parameters_are_described() -> None:
 
 
 def test_root_constraints_are_described() -> None:
-    found = describe(packed("run"))
-    assert "Give exactly one of `argv` or `command`." in found.description
-    assert {p.name for p in found.parameters} >= {"argv", "command", "cwd", "timeout_s"}
+    description = describe(packed("run"))
+    assert "Give exactly one of `argv` or `command`." in description.description
+    assert {p.name for p in description.parameters} >= {"argv", "command", "cwd", "timeout_s"}
 
 
 @pytest.mark.parametrize("name", NASTY)
@@ -168,8 +172,8 @@ items = { type = "object", properties = { start = { type = "integer", summary = 
 
 
 def test_the_list_has_the_summaries_and_the_description_the_long_texts() -> None:
-    one = tool(LONG)
-    listed = info(one)
+    definition = tool(LONG)
+    listed = info(definition)
     properties = listed.parameters["properties"]
     start = properties["spans"]["items"]["properties"]["start"]
     assert listed.description == "Do it."
@@ -178,9 +182,9 @@ def test_the_list_has_the_summaries_and_the_description_the_long_texts() -> None
         "The only text.",
     )
     assert start["description"] == "From."
-    found = describe(one)
-    texts = {parameter.name: parameter.description for parameter in found.parameters}
-    assert (found.summary, found.description) == ("Do it.", "At length.")
+    description = describe(definition)
+    texts = {parameter.name: parameter.description for parameter in description.parameters}
+    assert (description.summary, description.description) == ("Do it.", "At length.")
     assert "Short." in texts["a"] and "Long text about a." in texts["a"]
     assert texts["b"] == "The only text."
     assert "From." in texts["spans[].start"] and "Long text about start." in texts["spans[].start"]

@@ -37,12 +37,12 @@ def main() -> None:
             done = subprocess.run(words, env=daemon.env, capture_output=True, text=True, check=True)
         finally:
             daemon.close()
-    found = json.loads(done.stdout)
-    times = found["times"]
+    document = json.loads(done.stdout)
+    times = document["times"]
     cuts = statistics.quantiles(times, n=20)
-    half, after = found["memory"]
+    half, after = document["memory"]
     print(
-        f"{found['handles']} handles, {found['flooded'] / 1e6:.1f} MB/s drawn: median {statistics.median(times):.1f} ms,"
+        f"{document['handles']} handles, {document['flooded'] / 1e6:.1f} MB/s drawn: median {statistics.median(times):.1f} ms,"
         f" p95 {cuts[-1]:.1f} ms, longest {max(times):.1f} ms; memory {half} KiB after half, {after} KiB after all"
     )
 

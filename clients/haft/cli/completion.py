@@ -244,10 +244,12 @@ class _Line:
         name = self.parsed.get("tool", [""])[0]
         listed = self._ask(lambda haft: haft.tools())
         tool = next((t for t in listed.tools if name in (t.name, t.tool)), None)
-        given = {pair.partition("=")[0].removesuffix(":") for pair in self.parsed.get("--arg", ())}
+        present = {
+            pair.partition("=")[0].removesuffix(":") for pair in self.parsed.get("--arg", ())
+        }
         arguments = arguments_of({} if tool is None else tool.parameters)
         for name, argument in sorted(arguments.items(), key=lambda item: not item[1].is_required):
-            if name in given:
+            if name in present:
                 continue
             values = [v for v in argument.schema.get("enum", ()) if isinstance(v, str)]
             text = argument.meaning

@@ -71,6 +71,6 @@ def _of_arguments(haft: Haft, tool: str, problems: Sequence[dict[str, Any]]) -> 
     arguments = arguments_of(match.parameters)
     paths = (_FIRST_NAME.match(str(problem.get("path", ""))) for problem in problems)
     names = dict.fromkeys(path[0] for path in paths if path is not None)
-    given = " ".join(arguments[name].example for name in names if name in arguments)
+    options = " ".join(arguments[name].example for name in names if name in arguments)
     shown = f"`haft tools {shlex.quote(tool)}` shows the arguments"
-    return f"it is given by {given}; {shown}" if given else shown
+    return f"it is given by {options}; {shown}" if options else shown

@@ -74,10 +74,10 @@ class SetupRecord:
     def write(self, part: str, contents: Mapping[Path, bytes]) -> None:
         """Write files of a part, and remember what they replace; raise `SetupFailed`."""
         for path, content in contents.items():
-            known = self.find(path)
+            record = self.find(path)
             before = read(path)
-            if known is not None and (before is None or digest(before) == known.digest):
-                before = known.before
+            if record is not None and (before is None or digest(before) == record.digest):
+                before = record.before
             self._content.files[str(path)] = WrittenFile(part, digest(content), __version__, before)
         self._make_folders([self._file, *contents])
         self._save()

@@ -73,10 +73,10 @@ class ServerImport:
         if not isinstance(present, dict):
             raise SetupFailed(f"{self.config} is not understood: its `mcp` is no table of servers")
         document = _decoded(_text_of(Path(source)), Path(source))
-        known = _inputs(document)
+        inputs = _inputs(document)
         for name, server in _servers(document, source, folder).items():
             try:
-                table = _table(name, _marked(server, known))
+                table = _table(name, _marked(server, inputs))
                 needed = _MARK.findall(json.dumps(table, ensure_ascii=False))
                 if needed and not can_ask:
                     raise _Inexpressible(
@@ -86,7 +86,7 @@ class ServerImport:
                 if own_name in present or own_name in self.tables:
                     raise _Inexpressible(f"there is a server {own_name!r} already")
                 self.tables[own_name] = table
-                self.inputs |= {id: known[id] for id in needed}
+                self.inputs |= {id: inputs[id] for id in needed}
             except _Inexpressible as reason:
                 self.left_out[name] = str(reason)
 
@@ -183,14 +183,14 @@ def _inputs(document: Mapping[str, Any]) -> dict[str, Input]:
     return inputs
 
 
-def _marked(server: object, known: Mapping[str, Input]) -> object:
+def _marked(server: object, inputs: Mapping[str, Input]) -> object:
     """Replace the known inputs in arguments, variables and headers by marks."""
     if not isinstance(server, dict):
         return server
     fields = {key: server[key] for key in ("args", "env", "headers") if key in server}
 
     def mark(input: re.Match[str]) -> str:
-        return f"\x80{input[1]}\x81" if input[1] in known else input[0]
+        return f"\x80{input[1]}\x81" if input[1] in inputs else input[0]
 
     return {**server, **_replaced(fields, mark, _INPUT)}
 

@@ -66,8 +66,8 @@ class Containment(NamedTuple):
     @property
     def parents(self) -> tuple[Path, ...]:
         """Return the folders where a previous daemon may have left cgroups."""
-        found = (self.base, None if self.controllers is None else self.controllers.base)
-        return tuple(dict.fromkeys(folder for folder in found if folder is not None))
+        bases = (self.base, None if self.controllers is None else self.controllers.base)
+        return tuple(dict.fromkeys(folder for folder in bases if folder is not None))
 
 
 class LimitGroup:
@@ -148,8 +148,8 @@ class LimitGroup:
             text = (self.cgroup.path / file).read_text()
         except OSError:
             return 0
-        found = re.search(rf"^{event} (\d+)$", text, re.MULTILINE)
-        return int(found[1]) if found else 0
+        match = re.search(rf"^{event} (\d+)$", text, re.MULTILINE)
+        return int(match[1]) if match else 0
 
 
 def find_controllers(setting: str, base: Path | None) -> Controllers | None:

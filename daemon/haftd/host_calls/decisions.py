@@ -299,5 +299,5 @@ def command(access: HostAccess, program: str, args: list[str]) -> CommandRule:
         why = f"no rule of `access.commands` is about {shown(program)}"
     else:
         why = f"`access.commands` permits {', '.join(map(shown, patterns[:4]))}"
-    given = " ".join([program, *args])
-    raise HostCallError("denied", f"To run {shown(given[:200])} is not permitted: {why}.")
+    command = " ".join([program, *args])
+    raise HostCallError("denied", f"To run {shown(command[:200])} is not permitted: {why}.")

@@ -261,8 +261,8 @@ class Files:
         with self._pinned(path, right) as pinned:
             mode = os.fstat(pinned.fd).st_mode
             if not stat.S_ISREG(mode):
-                what = "a folder" if stat.S_ISDIR(mode) else "no regular file"
-                raise HostCallError("not_a_file", f"{shown(pinned.path)} is {what}.")
+                file_type = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+                raise HostCallError("not_a_file", f"{shown(pinned.path)} is {file_type}.")
             with _explained(pinned.path):
                 fd = beneath.reopen(pinned.fd, flags)
             try:

@@ -16,8 +16,8 @@ async def resolve_addresses(host: str, port: int) -> Sequence[str]:
     """Return the addresses of a name, in the system's order; raises OSError."""
 
     def look_up() -> tuple[str, ...]:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
+        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return tuple(dict.fromkeys(str(address[0]) for *_, address in entries))
 
     try:
         return await trio.to_thread.run_sync(look_up, abandon_on_cancel=True, limiter=_threads)

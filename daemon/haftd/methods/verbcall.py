@@ -203,11 +203,11 @@ def _check_names(tool: Tool, arguments: Mapping[str, Any]) -> None:
 
 
 def _wrong_values(tool: Tool, arguments: Mapping[str, Any]) -> list[dict[str, str]]:
-    known = set(_properties(tool))
-    given = {name: value for name, value in arguments.items() if name in known}
-    fitted = coerce(given, tool.parameters, with_defaults=False)
-    found = validation.problems(tool.validator, fitted, tool.parameters)
-    return [fault for fault in found if re.split(r"[.\[]", fault["path"])[0] in given]
+    names = set(_properties(tool))
+    values = {name: value for name, value in arguments.items() if name in names}
+    fitted = coerce(values, tool.parameters, with_defaults=False)
+    faults = validation.problems(tool.validator, fitted, tool.parameters)
+    return [fault for fault in faults if re.split(r"[.\[]", fault["path"])[0] in values]
 
 
 def _properties(tool: Tool) -> Iterable[str]:

@@ -164,11 +164,11 @@ class Proxy:
 
     def _client_of(self, credential: str) -> _Client | None:
         shown = credential.encode()
-        found = None
+        match = None
         for client in self._clients.values():
             if secrets.compare_digest(client.credential.encode(), shown):
-                found = client
-        return found
+                match = client
+        return match
 
     async def _pass(
         self, stream: trio.SocketStream, client: _Client, head: Head, rest: bytes

@@ -159,10 +159,10 @@ def _listed(findings: Iterable[_Finding]) -> list[dict[str, str]]:
 def _explained(
     errors: Iterable[jsonschema_rs.ValidationError], schema: Mapping[str, Any]
 ) -> list[_Finding]:
-    found: dict[_Finding, None] = {}
+    findings: dict[_Finding, None] = {}
     names = Names()
     for error in errors:
-        found |= dict.fromkeys(explain(error, schema, names))
-        if len(found) > _MAX_PROBLEMS:
+        findings |= dict.fromkeys(explain(error, schema, names))
+        if len(findings) > _MAX_PROBLEMS:
             break
-    return list(found)
+    return list(findings)

@@ -133,9 +133,11 @@ def table(found: Mapping[str, Outcomes], note: str) -> Section:
         }
         section.rows += _rows(title, ways, tried)
     sums = {
-        way: _Cost(*map(sum, zip(*(one[way] for one in costs.values() if way in one), strict=True)))
+        way: _Cost(
+            *map(sum, zip(*(cost[way] for cost in costs.values() if way in cost), strict=True))
+        )
         for way in _WAYS
-        if any(way in one for one in costs.values())
+        if any(way in cost for cost in costs.values())
     }
     section.rows += _rows("all of them", sums, dict.fromkeys(sums, ""))
     return section
@@ -156,7 +158,7 @@ def _rows(title: str, ways: Mapping[str, _Cost], tried: Mapping[str, str]) -> li
 
 
 def _good(outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
-    return [one for one in outcomes if one.wrong is None] or outcomes
+    return [outcome for outcome in outcomes if outcome.wrong is None] or outcomes
 
 
 class _Cost(NamedTuple):
@@ -171,14 +173,14 @@ class _Cost(NamedTuple):
 def _median(outcomes: Sequence[Outcome]) -> _Cost:
     costs = [
         _Cost(
-            one.account.calls,
-            one.account.sleeps,
-            one.account.read,
-            one.account.floor,
-            one.account.whole,
-            one.seconds,
+            outcome.account.calls,
+            outcome.account.sleeps,
+            outcome.account.read,
+            outcome.account.floor,
+            outcome.account.whole,
+            outcome.seconds,
         )
-        for one in outcomes
+        for outcome in outcomes
     ]
     return _Cost(*map(statistics.median, zip(*costs, strict=True)))
 

@@ -69,8 +69,8 @@ class Haft:
     def spawn(self, tool: str, args: dict[str, Any] | None = None, **fields: Any) -> Reply:
         return self._call("spawn", tool=tool, args=args or {}, root=str(self._folder), **fields)
 
-    def apply(self, given: object, **fields: Any) -> Reply:
-        return self._call("apply", input=given, **fields)
+    def apply(self, value: object, **fields: Any) -> Reply:
+        return self._call("apply", input=value, **fields)
 
     def line(self, text: str, **fields: Any) -> Reply:
         return self.apply({"line": text}, **fields)

@@ -96,11 +96,11 @@ class HaftMcp(Haft):
         reading = {"id": self._id, "view": "tail", "until": "input"}
         return self._use("handle_read", reading, fields)
 
-    def apply(self, given: object, **fields: Any) -> Reply:
-        if isinstance(given, str):
-            given = {"text": given}
-        assert isinstance(given, dict)
-        words = {name: value for name, value in given.items() if name != "secret"}
+    def apply(self, value: object, **fields: Any) -> Reply:
+        if isinstance(value, str):
+            value = {"text": value}
+        assert isinstance(value, dict)
+        words = {name: value for name, value in value.items() if name != "secret"}
         until = fields.get("wait")
         reading: dict[str, Any] = {
             name: fields[name] for name in ("pattern", "view") if name in fields

@@ -33,8 +33,8 @@ def replies_of(host: Wire, count: int) -> list[Any]:
     """Return the replies to a batch, as an ordered list."""
     replies = host.receive()
     assert isinstance(replies, list)
-    assert [one["id"] for one in replies] == [f"call-{number}" for number in range(count)]
-    return [one["result"] for one in replies]
+    assert [reply["id"] for reply in replies] == [f"call-{number}" for number in range(count)]
+    return [reply["result"] for reply in replies]
 
 
 def batched(host: Wire, *calls: Called) -> list[Any]:

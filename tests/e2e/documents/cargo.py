@@ -40,6 +40,6 @@ class Cargo:
             os.mkfifo(self.gates / what)
             self.tools += _TOOL.format(what=what, bin=program.parent, gates=self.gates)
 
-    def go_on(self, what: str) -> None:
+    def go_on(self, kind: str) -> None:
         """Let a run go on, once that run is waiting."""
-        (self.gates / what).write_text("go\n")
+        (self.gates / kind).write_text("go\n")

@@ -49,6 +49,6 @@ def host_of(daemon_with: Callable[[str], RunningDaemon]) -> Iterator[Host]:
         return hosts[-1]
 
     yield make
-    for one in hosts:
-        one.call("session/close")
-        one.close()
+    for host in hosts:
+        host.call("session/close")
+        host.close()

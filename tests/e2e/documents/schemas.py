@@ -39,7 +39,9 @@ def variants(host: Wire, tool: str) -> list[Schema]:
     schema = listed["parameters"]
     assert set(schema) == {"type", "oneOf"} and schema["type"] == "object"
     assert listed["stateful"] is True
-    assert listed["actions"] == [one["properties"]["action"]["const"] for one in schema["oneOf"]]
+    assert listed["actions"] == [
+        branch["properties"]["action"]["const"] for branch in schema["oneOf"]
+    ]
     found = schema["oneOf"]
     assert isinstance(found, list)
     return found

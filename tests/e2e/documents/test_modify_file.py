@@ -189,8 +189,8 @@ def test_two_tools_ask_in_parallel(host_of: Host, short_tmp: Path) -> None:
     host.reply(asked["two.txt"], True)
     host.reply(asked["one.txt"], False)
     replies = host.receive()
-    assert [one["id"] for one in replies] == ["one.txt", "two.txt"]
-    assert [one["result"]["result"] for one in replies] == ["File modified successfully"] * 2
+    assert [reply["id"] for reply in replies] == ["one.txt", "two.txt"]
+    assert [reply["result"]["result"] for reply in replies] == ["File modified successfully"] * 2
     assert [Path(f"{path}.bak").exists() for path in files.values()] == [False, True]
 
 

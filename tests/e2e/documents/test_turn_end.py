@@ -70,7 +70,7 @@ def test_the_turn_end_inquiry(host_of: Host) -> None:
         "web": "keep",
         "old": "abort",
     }
-    ended = {one["id"]: one.get("ended_by", {}).get("by") for one in result["handles"]}
+    ended = {row["id"]: row.get("ended_by", {}).get("by") for row in result["handles"]}
     assert ended == {"build": "exit", "web": None, "old": "turn_end"}
 
     # In the next turn the awaited handle is read, the kept one runs on, and the end of the aborted

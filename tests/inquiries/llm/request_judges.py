@@ -99,8 +99,13 @@ Tools = list[dict[str, Any]]
 
 def _named(tools: Tools, *, schema: str = "parameters", **more: Any) -> Tools:
     return [
-        {"name": one["name"], "description": one["description"], schema: one["parameters"], **more}
-        for one in tools
+        {
+            "name": tool["name"],
+            "description": tool["description"],
+            schema: tool["parameters"],
+            **more,
+        }
+        for tool in tools
     ]
 
 

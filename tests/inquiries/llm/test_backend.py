@@ -52,7 +52,7 @@ async def play(
     provider: ProviderName, *steps: Step, again: bool = False, **more: Any
 ) -> AsyncIterator[Stage]:
     """Return a backend whose server plays these steps, without real pauses."""
-    said, pauses = recorded(provider), []
+    recording, pauses = recorded(provider), []
 
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
@@ -60,8 +60,8 @@ async def play(
 
     async with serving(Server(steps, judge(provider), again=again)) as server:
         sender = Sender(sleep=sleep, chance=lambda: 0.5, wall=lambda: 1_795_843_000.0)
-        settings = said.settings(server.url, **more)
-        yield Stage(said, server, LlmBackend(settings, said.environ, sender), pauses)
+        settings = recording.settings(server.url, **more)
+        yield Stage(recording, server, LlmBackend(settings, recording.environ, sender), pauses)
         assert server.faults == []
 
 
@@ -75,13 +75,17 @@ async def test_a_question_is_answered_and_the_request_is_the_recorded_one(
     provider: ProviderName,
 ) -> None:
     """The conversation and the tools are unchanged; new messages stand behind them."""
-    said = recorded(provider)
-    async with play(provider, said.reply("inquires")) as stage:
-        outcome = await ask_backend(stage.backend, said.pending())
+    recording = recorded(provider)
+    async with play(provider, recording.reply("inquires")) as stage:
+        outcome = await ask_backend(stage.backend, recording.pending())
         assert isinstance(outcome, Answered) and outcome.value is True
-        assert outcome.source == {"by": "llm", "provider": provider, "model": said.said["model"]}
+        assert outcome.source == {
+            "by": "llm",
+            "provider": provider,
+            "model": recording.said["model"],
+        }
         (asked,) = stage.server.asked
-        assert asked.body == said.asks("inquires", said.wrapped())
+        assert asked.body == recording.asks("inquires", recording.wrapped())
         assert asked.headers["accept-encoding"] == "identity"
         assert stage.pauses == []
 
@@ -90,11 +94,11 @@ async def test_a_question_is_answered_and_the_request_is_the_recorded_one(
 async def test_an_invalid_answer_is_returned_with_its_fault(
     provider: ProviderName, wrong: str
 ) -> None:
-    said = recorded(provider)
-    async with play(provider, said.reply(wrong), said.reply("no")) as stage:
-        outcome = await ask_backend(stage.backend, said.pending())
+    recording = recorded(provider)
+    async with play(provider, recording.reply(wrong), recording.reply("no")) as stage:
+        outcome = await ask_backend(stage.backend, recording.pending())
         assert isinstance(outcome, Answered) and outcome.value is False
-        first, second = (said.texts(asked.body) for asked in stage.server.asked)
+        first, second = (recording.texts(asked.body) for asked in stage.server.asked)
         assert second[: len(first)] == first
         *model, correction = second[len(first) :]
         assert correction.startswith("That is no answer: ") and "true or false" in correction
@@ -118,28 +122,28 @@ async def test_three_invalid_answers_fail_the_inquiry(provider: ProviderName) ->
     ],
 )
 async def test_a_refusal_of_the_model_fails_for_good(provider: ProviderName, why: str) -> None:
-    said = recorded(provider)
-    async with play(provider, said.reply(why)) as stage:
+    recording = recorded(provider)
+    async with play(provider, recording.reply(why)) as stage:
         message = await stage.fails()
         assert ("max_tokens" if why == "cut" else "refused to answer") in message
         assert len(stage.server.asked) == 1
 
 
 async def test_a_busy_server_is_retried_after_its_requested_pause(provider: ProviderName) -> None:
-    said = recorded(provider)
-    steps = (said.error("busy"), said.error("broken"), said.reply("inquires"))
+    recording = recorded(provider)
+    steps = (recording.error("busy"), recording.error("broken"), recording.reply("inquires"))
     async with play(provider, *steps) as stage:
-        assert isinstance(await ask_backend(stage.backend, said.pending()), Answered)
+        assert isinstance(await ask_backend(stage.backend, recording.pending()), Answered)
         assert stage.pauses == [6.5 if provider == "openai" else 7.0, 0.75]
         bodies = [asked.body for asked in stage.server.asked]
         assert bodies[0] == bodies[1] == bodies[2]
 
 
 async def test_a_server_that_stays_broken_fails_for_good(provider: ProviderName) -> None:
-    said = recorded(provider)
-    async with play(provider, said.error("broken"), again=True, attempts=3) as stage:
+    recording = recorded(provider)
+    async with play(provider, recording.error("broken"), again=True, attempts=3) as stage:
         message = await stage.fails()
-        assert f"HTTP {said.said['errors']['broken']['status']}" in message
+        assert f"HTTP {recording.said['errors']['broken']['status']}" in message
         assert "3 times" in message and len(stage.server.asked) == 3
         assert stage.pauses == [0.375, 0.75]
 
@@ -240,12 +244,12 @@ async def test_cancellation_ends_the_request(provider: ProviderName) -> None:
 
 
 async def test_concurrent_questions_to_a_server_are_bounded_and_the_others_queue() -> None:
-    said = recorded("openai")
+    recording = recorded("openai")
     scopes = [trio.CancelScope() for _ in range(_MAX_CONCURRENT + 2)]
 
     async def ask(backend: LlmBackend, scope: trio.CancelScope) -> None:
         with scope:
-            await ask_backend(backend, said.pending())
+            await ask_backend(backend, recording.pending())
 
     def reached(server: Server, count: int) -> bool:
         return len(server.asked) >= count
@@ -320,7 +324,7 @@ async def test_the_environment_diverts_no_request(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_a_definition_names_another_model_for_its_question(provider: ProviderName) -> None:
-    said = recorded(provider)
+    recording = recorded(provider)
     table = {
         "provider": provider,
         "model": "small-1",
@@ -328,12 +332,12 @@ async def test_a_definition_names_another_model_for_its_question(provider: Provi
         "system": "Be brief.",
         "elsewhere": 1,
     }
-    async with play(provider, said.reply("inquires"), said.reply("inquires")) as stage:
+    async with play(provider, recording.reply("inquires"), recording.reply("inquires")) as stage:
         outcome = await ask_backend(
-            stage.backend, said.pending(context=None, target={"assistant": table})
+            stage.backend, recording.pending(context=None, target={"assistant": table})
         )
         assert isinstance(outcome, Answered) and outcome.source["model"] == "small-1"
-        assert isinstance(await ask_backend(stage.backend, said.pending()), Answered)
+        assert isinstance(await ask_backend(stage.backend, recording.pending()), Answered)
         first, second = stage.server.asked
         shown = repr((first.path, first.body))
         assert "small-1" in shown and "77" in shown and "Be brief." in shown
@@ -366,10 +370,10 @@ async def test_a_definition_cannot_redirect_a_question(table: dict[str, Any]) ->
 async def test_each_type_of_answer_is_requested_and_parsed(
     provider: ProviderName, answer_type: AnswerType, text: str, answer: object
 ) -> None:
-    said = recorded(provider)
-    text = text.replace("{call}", said.said["call"])
-    async with play(provider, said.text(text)) as stage:
-        outcome = await ask_backend(stage.backend, said.pending(answer_type))
+    recording = recorded(provider)
+    text = text.replace("{call}", recording.said["call"])
+    async with play(provider, recording.text(text)) as stage:
+        outcome = await ask_backend(stage.backend, recording.pending(answer_type))
         assert isinstance(outcome, Answered)
         assert outcome.value == answer and type(outcome.value) is type(answer)
         assert str(answer) not in repr(outcome)
@@ -377,16 +381,16 @@ async def test_each_type_of_answer_is_requested_and_parsed(
 
 async def test_names_unsupported_by_a_provider_are_mapped_back(provider: ProviderName) -> None:
     """A form has the ids of handles as names, and each choice its own."""
-    said = recorded(provider)
+    recording = recorded(provider)
     choice = Choice(("wait", "abort"))
     form = Form({"call.6f1e": choice, "süß": choice, "plain": choice})
     answer = {"call.6f1e": "wait", "süß": "abort", "plain": "wait"}
-    inquiry = said.pending(form).kind.message()
+    inquiry = recording.pending(form).kind.message()
     assert isinstance(inquiry, Inquiry)
     fields = fit(inquiry.schema, provider)["properties"]["answer"]["properties"]
     shown = dict(zip(fields, answer.values(), strict=True))
-    async with play(provider, said.text(json.dumps({"answer": shown}))) as stage:
-        outcome = await ask_backend(stage.backend, said.pending(form))
+    async with play(provider, recording.text(json.dumps({"answer": shown}))) as stage:
+        outcome = await ask_backend(stage.backend, recording.pending(form))
         assert isinstance(outcome, Answered) and outcome.value == answer
 
 
@@ -401,10 +405,10 @@ async def test_names_unsupported_by_a_provider_are_mapped_back(provider: Provide
     ],
 )
 async def test_an_invalid_answer_is_none(text: str) -> None:
-    said = recorded("openai")
-    async with play("openai", said.text(text), again=True) as stage:
+    recording = recorded("openai")
+    async with play("openai", recording.text(text), again=True) as stage:
         with pytest.raises(InquiryFailed, match="has given no answer that fits in 3 attempts"):
-            await ask_backend(stage.backend, said.pending())
+            await ask_backend(stage.backend, recording.pending())
 
 
 async def test_a_call_with_a_conversation_is_answered_from_it() -> None:
@@ -424,11 +428,11 @@ async def test_a_preamble_and_a_default_are_included() -> None:
 
 
 def test_no_repr_shows_the_key_or_the_conversation() -> None:
-    said = recorded("openai")
-    backend = LlmBackend(said.settings("http://127.0.0.1:1"), said.environ)
-    inquiry = said.pending().kind.message()
+    recording = recorded("openai")
+    backend = LlmBackend(recording.settings("http://127.0.0.1:1"), recording.environ)
+    inquiry = recording.pending().kind.message()
     assert isinstance(inquiry, Inquiry)
-    exchange = backend._exchange(inquiry, "modify_file", read_context(said.context()))
+    exchange = backend._exchange(inquiry, "modify_file", read_context(recording.context()))
     request = backend._provider.request(backend._settings, KEY, exchange)
     shown = repr((backend._settings, exchange, request))
     assert KEY not in shown and "Rename" not in shown

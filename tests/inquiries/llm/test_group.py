@@ -94,10 +94,10 @@ def schema_of(body: Any) -> dict[str, Any]:
 
 
 async def test_concurrent_inquiries_are_one_request(provider: ProviderName) -> None:
-    said = recorded(provider)
-    questions = {tool: question(said, tool) for tool in KINDS}
+    recording = recorded(provider)
+    questions = {tool: question(recording, tool) for tool in KINDS}
     reply = {id_of(one): KINDS[tool][1] for tool, one in questions.items()}
-    async with play(provider, said.text(json.dumps(reply))) as stage:
+    async with play(provider, recording.text(json.dumps(reply))) as stage:
         assert await answers(stage, questions) == {
             tool: answer for tool, (_, answer) in KINDS.items()
         }
@@ -105,33 +105,33 @@ async def test_concurrent_inquiries_are_one_request(provider: ProviderName) -> N
         schema = schema_of(asked.body)
         assert len(schema["properties"]) == len(KINDS)
         assert set(schema["required"]) == set(schema["properties"])
-        text = said.texts(asked.body)[-1]
+        text = recording.texts(asked.body)[-1]
         assert all(
             f"{tool}?" in text and f'"{id_of(one)}"' in text for tool, one in questions.items()
         )
 
 
 async def test_a_single_inquiry_is_asked_ungrouped(provider: ProviderName) -> None:
-    said = recorded(provider)
-    async with play(provider, said.reply("inquires")) as stage:
+    recording = recorded(provider)
+    async with play(provider, recording.reply("inquires")) as stage:
         await answers(
-            stage, {"modify_file": question(said, "modify_file", text="Create backup files?")}
+            stage, {"modify_file": question(recording, "modify_file", text="Create backup files?")}
         )
         (asked,) = stage.server.asked
         assert "inquiry_id" in json.dumps(asked.body)
 
 
 async def test_an_invalid_answer_is_requested_again_alone(provider: ProviderName) -> None:
-    said = recorded(provider)
-    questions = {tool: question(said, tool) for tool in ("modify_file", "deploy", "rename")}
+    recording = recorded(provider)
+    questions = {tool: question(recording, tool) for tool in ("modify_file", "deploy", "rename")}
     reply = {id_of(questions["modify_file"]): "perhaps", id_of(questions["rename"]): "new"}
     seconds = [
-        said.text(json.dumps({"answer": True})),
-        said.text(json.dumps({"answer": True})),
-        said.text(json.dumps({"answer": "fast"})),
-        said.text(json.dumps({"answer": "fast"})),
+        recording.text(json.dumps({"answer": True})),
+        recording.text(json.dumps({"answer": True})),
+        recording.text(json.dumps({"answer": "fast"})),
+        recording.text(json.dumps({"answer": "fast"})),
     ]
-    async with play(provider, said.text(json.dumps(reply)), *seconds) as stage:
+    async with play(provider, recording.text(json.dumps(reply)), *seconds) as stage:
         found = await answers(stage, questions)
         assert found == {"modify_file": True, "deploy": "fast", "rename": "new"}
         assert 3 <= len(stage.server.asked) <= 5
@@ -139,29 +139,29 @@ async def test_an_invalid_answer_is_requested_again_alone(provider: ProviderName
 
 @pytest.mark.parametrize("change", ["context", "target", "nothing to gather"])
 async def test_unrelated_inquiries_are_asked_apart(change: str) -> None:
-    said = recorded("openai")
+    recording = recorded("openai")
     others: dict[str, dict[str, Any]] = {
         "context": {"context": [{"role": "user", "content": "another conversation"}]},
         "target": {"target": {"assistant": {"max_tokens": 5}}},
     }
     questions = {
-        "modify_file": question(said, "modify_file"),
-        "deploy": question(said, "deploy", **others.get(change, {})),
+        "modify_file": question(recording, "modify_file"),
+        "deploy": question(recording, "deploy", **others.get(change, {})),
     }
     gather_ms = 0 if change == "nothing to gather" else 100
-    fits = said.text(json.dumps({"answer": True}))
+    fits = recording.text(json.dumps({"answer": True}))
     async with play("openai", fits, again=True, gather_ms=gather_ms) as stage:
         await answers(stage, questions)
         bodies = [json.dumps(one.body) for one in stage.server.asked]
-        assert all("modify_file?" not in one or "deploy?" not in one for one in bodies)
-        assert {"modify_file?" in one for one in bodies} == {True, False}
+        assert all("modify_file?" not in body or "deploy?" not in body for body in bodies)
+        assert {"modify_file?" in body for body in bodies} == {True, False}
 
 
 async def test_a_failure_fails_the_whole_group(provider: ProviderName) -> None:
-    said = recorded(provider)
-    questions = {tool: question(said, tool) for tool in ("modify_file", "deploy")}
-    name = next(iter(said.said["errors"]))
-    async with play(provider, said.error(name), again=True, attempts=1) as stage:
+    recording = recorded(provider)
+    questions = {tool: question(recording, tool) for tool in ("modify_file", "deploy")}
+    name = next(iter(recording.said["errors"]))
+    async with play(provider, recording.error(name), again=True, attempts=1) as stage:
         found = await answers(stage, questions)
         assert found["modify_file"] == found["deploy"]
         assert isinstance(found["deploy"], str)
@@ -182,9 +182,9 @@ async def test_the_next_inquiry_leads_when_the_leader_leaves(
     texts: dict[str, str | None] = {}
 
     async def together(members: Any) -> dict[str, str]:
-        rounds.append(sorted(one.tool for one in members))
+        rounds.append(sorted(member.tool for member in members))
         await release.wait()
-        return {one.inquiry.inquiry_id: one.tool for one in members}
+        return {member.inquiry.inquiry_id: member.tool for member in members}
 
     async def ask(tool: str) -> None:
         texts[tool] = await groups.ask("key", member(tool), 0.1, together)
@@ -211,9 +211,9 @@ async def test_inquiries_during_a_request_are_the_next_request(
     texts: dict[str, str | None] = {}
 
     async def together(members: Any) -> dict[str, str]:
-        rounds.append(sorted(one.tool for one in members))
+        rounds.append(sorted(member.tool for member in members))
         await trio.sleep(10)
-        return {one.inquiry.inquiry_id: one.tool for one in members}
+        return {member.inquiry.inquiry_id: member.tool for member in members}
 
     async def ask(tool: str) -> None:
         texts[tool] = await groups.ask("key", member(tool), 0.1, together)

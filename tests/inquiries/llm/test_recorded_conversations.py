@@ -126,29 +126,29 @@ def post(said: Recorded, server: Server, body: Any) -> Any:
 def test_a_recorded_conversation_is_replayed(
     make_daemon: Callable[..., RunningDaemon], provider: ProviderName
 ) -> None:
-    said = recorded(provider)
-    steps = [said.reply(part) for part in ("opens", "inquires", "goes_on")]
+    recording = recorded(provider)
+    steps = [recording.reply(part) for part in ("opens", "inquires", "goes_on")]
     with served(Server(steps, judge(provider))) as server:
-        daemon = begin(make_daemon, said, server)
+        daemon = begin(make_daemon, recording, server)
         with daemon.connect() as wire:
             assert wire.call("daemon/status")["problems"] == []
             tools = wire.call("tools/list", provider=provider)["tools"]
-            assert {"modify_file", "run", "await"} <= {one["name"] for one in tools}
-            wrapped = said.wrapped(tools)
-            called = post(said, server, said.asks("opens", wrapped))
-            assert called == said.reply("opens")
+            assert {"modify_file", "run", "await"} <= {tool["name"] for tool in tools}
+            wrapped = recording.wrapped(tools)
+            called = post(recording, server, recording.asks("opens", wrapped))
+            assert called == recording.reply("opens")
             done = wire.call(
                 "tools/call",
                 tool="modify_file",
                 arguments=ARGUMENTS,
-                call_id=said.said["call"],
-                context=said.context(wrapped),
+                call_id=recording.said["call"],
+                context=recording.context(wrapped),
             )
             assert done["result"] == DONE
-            last = post(said, server, said.asks("goes_on", wrapped))
-            assert last == said.reply("goes_on")
+            last = post(recording, server, recording.asks("goes_on", wrapped))
+            assert last == recording.reply("goes_on")
         assert server.faults == []
-        assert server.asked[1].body == said.asks("inquires", wrapped)
+        assert server.asked[1].body == recording.asks("inquires", wrapped)
         written = shown(daemon)
         assert f'"by":"llm","provider":"{provider}"' in written.replace(", ", ",").replace(
             ": ", ":"
@@ -160,10 +160,10 @@ def test_an_unavailable_model_stops_the_tool_without_asking_a_user(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
     """A missing key is listed among the problems, and corrected without a restart."""
-    said = recorded("openai")
+    recording = recorded("openai")
     refuses = Raw(400, b'{"error": {"message": "canary", "type": "invalid_request_error"}}')
-    with served(Server([said.reply("inquires"), refuses], judge("openai"))) as server:
-        daemon = begin(make_daemon, said, server)
+    with served(Server([recording.reply("inquires"), refuses], judge("openai"))) as server:
+        daemon = begin(make_daemon, recording, server)
         key: Path = daemon.base / "key"
         key.chmod(0o644)
         with daemon.connect() as wire:
@@ -180,7 +180,7 @@ def test_an_unavailable_model_stops_the_tool_without_asking_a_user(
             assert problem["key"] == "inquiry.llm" and "chmod 600" in problem["message"]
             key.chmod(0o600)
             assert wire.call("daemon/reload")["problems"] == []
-            name = said.said["call"]
+            name = recording.said["call"]
             done = wire.call("tools/call", tool="modify_file", arguments=ARGUMENTS, call_id=name)
             assert done["result"] == DONE
             message = call("c")

@@ -131,12 +131,15 @@ def test_a_call_with_a_result_gets_no_other(said: Recorded) -> None:
 
 def test_a_result_with_a_text_behind_it_keeps_its_place() -> None:
     """Anthropic wants all results of a turn before any text."""
-    said = recorded("anthropic")
-    calls = [call("anthropic", said.said["call"], "modify_file"), call("anthropic", "a", "other")]
+    recording = recorded("anthropic")
+    calls = [
+        call("anthropic", recording.said["call"], "modify_file"),
+        call("anthropic", "a", "other"),
+    ]
     given = result("anthropic", "a", "other")
     given["content"].append({"type": "text", "text": "Go on."})
-    messages = [*begun(said), turn("anthropic", *calls), given]
-    last = sent(said, {"messages": messages, "tools": said.wrapped()})["messages"][-1]
+    messages = [*begun(recording), turn("anthropic", *calls), given]
+    last = sent(recording, {"messages": messages, "tools": recording.wrapped()})["messages"][-1]
     assert [block["type"] for block in last["content"]] == ["tool_result"] * 2 + ["text"] * 2
 
 
@@ -215,8 +218,8 @@ def test_a_key_is_in_a_header_and_nowhere_else(said: Recorded) -> None:
 
 @pytest.mark.parametrize(("own", "bound"), [(True, "max_completion_tokens"), (False, "max_tokens")])
 def test_the_answer_limit_has_each_providers_name(own: bool, bound: str) -> None:
-    said = recorded("openai")
-    settings = said.settings("http://127.0.0.1:1", max_tokens=5, is_default_url=own)
+    recording = recorded("openai")
+    settings = recording.settings("http://127.0.0.1:1", max_tokens=5, is_default_url=own)
     asked = Exchange(Conversation(), (), (Turn("user", "Well?"),), {})
     body = _PROVIDERS["openai"].request(settings, None, asked).body
     assert body[bound] == 5 and sum("tokens" in key for key in body) == 1

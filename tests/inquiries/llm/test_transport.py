@@ -16,7 +16,7 @@ from haftd.inquiries.llm.sender import Transport
 @pytest.mark.parametrize("size", [10, 1 << 25])
 async def test_a_cancelled_request_leaves_no_generator_for_the_collector(size: int) -> None:
     """A request still being sent (no server takes so much unread), and an unanswered one."""
-    before = {id(one) for one in gc.get_objects() if inspect.isasyncgen(one)}
+    before = {id(item) for item in gc.get_objects() if inspect.isasyncgen(item)}
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}/"
     async with listener, httpx.AsyncClient(transport=Transport(False)) as client:
@@ -28,7 +28,9 @@ async def test_a_cancelled_request_leaves_no_generator_for_the_collector(size: i
                     await trio.testing.wait_all_tasks_blocked(0.05)
                     nursery.cancel_scope.cancel()
             left = [
-                one for one in gc.get_objects() if inspect.isasyncgen(one) and id(one) not in before
+                item
+                for item in gc.get_objects()
+                if inspect.isasyncgen(item) and id(item) not in before
             ]
         finally:
             gc.enable()

@@ -82,10 +82,10 @@ def answer_all(daemon: RunningDaemon) -> None:
 def call(wire: Wire, tool: dict[str, Any], tools: list[dict[str, Any]]) -> None:
     """Call a tool with the scenario's arguments, else with any valid ones."""
     name = tool["name"].removeprefix("x_")
-    given = {"schema": focal(tools)} if name == "json_schema_echo" else CALLS.get(name)
-    given = arguments(tool["parameters"]) if given is None else given
+    values = {"schema": focal(tools)} if name == "json_schema_echo" else CALLS.get(name)
+    values = arguments(tool["parameters"]) if values is None else values
     try:
-        state = wire.call("tools/call", tool=tool["name"], arguments=given)
+        state = wire.call("tools/call", tool=tool["name"], arguments=values)
     except Refused as refused:
         print(name, refused, file=sys.stderr)
     else:

@@ -379,7 +379,7 @@ async def test_U09_with_more_connects_than_descriptors_existing_peers_are_served
                     assert ok(await ask(first, "ping"))
             assert ok(await ask(first, "ping"))
             assert len(os.listdir("/proc/self/fd")) <= limit - descriptors.SPARE + 2
-            logged = [one for one in rig.lines if one.get("kind") == "descriptors"]
+            logged = [line for line in rig.lines if line.get("kind") == "descriptors"]
             assert 1 <= len(logged) <= 5
             await flood.stdin.aclose()
             await flood.wait()
@@ -510,7 +510,7 @@ async def test_U21_peers_that_close_during_a_write_harm_nothing(rounds: int) -> 
             if number % 10 == 0:
                 assert ok(await ask(steady, "ping"))
         await served.rig.until(lambda: len(served.rig.gone) == rounds)
-        assert not [one for one in served.rig.lines if one["level"] == "error"]
+        assert not [line for line in served.rig.lines if line["level"] == "error"]
 
 
 async def test_U26_ancillary_descriptors_are_not_received(served: Served) -> None:
@@ -631,7 +631,7 @@ async def test_a_fault_in_the_rpc_layer_ends_one_connection(
     await bad.send(request("trap"))
     assert await read(bad) is None
     assert ok(await ask(good, "ping"))
-    assert [one["event"] for one in served.rig.lines if one["level"] == "error"] == [
+    assert [line["event"] for line in served.rig.lines if line["level"] == "error"] == [
         "connection failed"
     ]
 

@@ -230,7 +230,7 @@ async def test_W09_fuzz_and_resets_end_only_their_own_connection(rounds: int) ->
             if number % 50 == 0:
                 assert ok(await ask(steady, "ping"))
         assert ok(await ask(steady, "ping"))
-        assert not [one for one in served.rig.lines if one["level"] == "error"]
+        assert not [line for line in served.rig.lines if line["level"] == "error"]
 
 
 async def connected(served: Served) -> trio_websocket.WebSocketConnection:

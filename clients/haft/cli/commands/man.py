@@ -30,9 +30,9 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         raise UsageError("man has no --json: it shows a page")
     name = getattr(options, "page", "haft")
-    known = pages()
-    full = name if name in known else f"haft-{name}"
-    if full not in known:
+    names = pages()
+    full = name if name in names else f"haft-{name}"
+    if full not in names:
         meant = suggestion(name.removeprefix("haft-"), COMMANDS)
         raise UsageError(
             f"there is no page {name!r}{meant or '; `haft --help` lists the commands'}"

@@ -101,7 +101,7 @@ def _show_arguments(tool: ToolInfo) -> None:
         if argument.meaning:
             text = show.plain(argument.meaning, 2000)
             show.write(fill(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT) + "\n")
-    given = [argument.example for argument in arguments if argument.is_required]
+    words = [argument.example for argument in arguments if argument.is_required]
     if any(argument.name == "argv" for argument in arguments):
-        given.append("-- COMMAND…")
-    show.write(f"\nexample:\n  {' '.join(['haft spawn', tool.name, *given])}\n")
+        words.append("-- COMMAND…")
+    show.write(f"\nexample:\n  {' '.join(['haft spawn', tool.name, *words])}\n")

@@ -63,8 +63,8 @@ def own_file_in(
     if all(place[0] not in _shared_devices(table) for place in places):
         return ""
     for path in own:
-        found = set(_places(path, table))
-        if any(_overlap(one, other) for one in places for other in found):
+        own_places = set(_places(path, table))
+        if any(_overlap(place, other) for place in places for other in own_places):
             return path
     return ""
 

@@ -103,13 +103,13 @@ async def _answer(
         finally:
             os.close(own)
 
-    made = await trio.to_thread.run_sync(connect, abandon_on_cancel=True, limiter=limiter)
-    if made.sock is not None and made.code == errno.EINPROGRESS and made.is_blocking:
-        nursery.start_soon(_finish, listener, question.id, made.sock)
+    connected = await trio.to_thread.run_sync(connect, abandon_on_cancel=True, limiter=limiter)
+    if connected.sock is not None and connected.code == errno.EINPROGRESS and connected.is_blocking:
+        nursery.start_soon(_finish, listener, question.id, connected.sock)
         return
-    if made.sock is not None:
-        made.sock.close()
-    _reply(listener, question.id, made.code)
+    if connected.sock is not None:
+        connected.sock.close()
+    _reply(listener, question.id, connected.code)
 
 
 def _connected(listener: int, question: _Question, port: int) -> _Connected:

@@ -74,8 +74,8 @@ class CannotEnforce(Exception):
 @cache
 def abi() -> int:
     """Return Landlock's version; 0 without."""
-    found: int = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
-    return max(found, 0)
+    version: int = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
+    return max(version, 0)
 
 
 def kernel() -> str:

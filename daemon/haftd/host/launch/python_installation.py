@@ -28,11 +28,11 @@ def python_grants(
     paths = [program, interpreter_of(program) or ""]
     paths += [path for path in candidates if os.path.lexists(path)]
     real = {path: os.path.realpath(path) for path in paths if path}
-    found = [grant for path in dict.fromkeys(real.values()) for grant in _installation(path)]
+    grants = [grant for path in dict.fromkeys(real.values()) for grant in _installation(path)]
     if not is_own_work:
         named = dict.fromkeys((*filter(None, paths[:2]), real[program]))
-        found += _environments(named)
-    return tuple(found)
+        grants += _environments(named)
+    return tuple(grants)
 
 
 def _environments(programs: Iterable[str]) -> Iterator[Grant]:

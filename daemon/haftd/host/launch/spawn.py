@@ -462,14 +462,14 @@ def _confinement(sandbox: Sandbox | None) -> syscall_filter.Confinement | None:
         landlock.require()
     except landlock.CannotEnforce as why:
         raise _no_sandbox(str(why)) from None
-    found = syscall_filter.confinement(
+    seccomp_filter = syscall_filter.confinement(
         network="all" if sandbox.network else "proxy" if sandbox.is_proxied else "none",
         metadata=sandbox.may_write,
         capabilities=syscall_filter.permitted_capabilities() if os.geteuid() == 0 else 0,
     )
-    if found is None:
+    if seccomp_filter is None:
         raise _no_sandbox(f"the system calls of this machine, {os.uname().machine}, are not known")
-    return found
+    return seccomp_filter
 
 
 def _give_ruleset(sandbox: Sandbox | None, launched: LaunchedProcess, fds: SpawnFds) -> int | None:

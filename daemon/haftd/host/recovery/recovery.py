@@ -295,11 +295,11 @@ class Recovery:
         is_new = False
         slipped = False
         # The first scan's living daemons are excluded; later scans see all processes again.
-        known = frozenset[int]() if self.is_scanned else self.ownership.untagged
+        excluded = frozenset[int]() if self.is_scanned else self.ownership.untagged
         for count, pid in enumerate(every_pid()):
             if self.is_scanned and count % _AT_ONCE == _AT_ONCE - 1:
                 yield 0.0
-            if pid in known:
+            if pid in excluded:
                 continue
             match self._add_owned(pid):
                 case "new":

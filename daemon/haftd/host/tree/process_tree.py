@@ -105,7 +105,7 @@ class ProcessTree:
         """Signal the tree's processes in a group, by default the leader's; return the count."""
         group_id = self.leader.pid if group is None else group
         processes, _ = self._find()
-        chosen = {pid: one for pid, one in processes.items() if _group_of(pid) == group_id}
+        chosen = {pid: process for pid, process in processes.items() if _group_of(pid) == group_id}
         return self._send(chosen, (signum,))
 
     async def gone(self) -> None:
@@ -208,7 +208,7 @@ class ProcessTree:
         return shells + self._send(processes, (signal.SIGTERM, signal.SIGCONT))
 
     def _hang_up(self, processes: dict[int, _Member]) -> int:
-        shells = {pid: one for pid, one in processes.items() if self._wants_hangup(pid)}
+        shells = {pid: process for pid, process in processes.items() if self._wants_hangup(pid)}
         return self._send(shells, (signal.SIGHUP, signal.SIGCONT))
 
     def _wants_hangup(self, pid: int) -> bool:

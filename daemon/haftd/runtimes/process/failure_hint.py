@@ -73,8 +73,8 @@ class FailureHint:
                 to = f" to {shown(path)}" if path else ""
                 return f"An access{to} was denied, perhaps by the tool's sandbox: {rules}"
             if not self._has_network and _UNREACHED.search(line):
-                found = _HOST.search(line)
-                host = f"The host {shown(found[1].decode())}" if found else "A host"
+                host_match = _HOST.search(line)
+                host = f"The host {shown(host_match[1].decode())}" if host_match else "A host"
                 return f"{host} was not reached, perhaps because of the tool's sandbox: {rules}"
         return ""
 
@@ -84,7 +84,5 @@ def _path(line: bytes, at: int) -> str:
         if not _DENIED.search(quoted[1]):
             return quoted[1].decode(errors="replace")
     before = line[:at].rstrip(b": ").replace(b":", b" ").split()
-    found = before[-1].decode(errors="replace") if before else ""
-    return (
-        found if "/" in found or "." in found or "cannot" in line.decode(errors="replace") else ""
-    )
+    word = before[-1].decode(errors="replace") if before else ""
+    return word if "/" in word or "." in word or "cannot" in line.decode(errors="replace") else ""

@@ -65,9 +65,9 @@ class CompiledModules:
         return _with_cached(call, name)
 
     async def _compile(self, launch: LaunchSpec, name: str) -> None:
-        made = await run_helper(self._make_call(launch), self._clear_up)
-        if isinstance(made, Failed):
-            log.warning("a module was not compiled", module=module_of(launch), why=made.why)
+        output = await run_helper(self._make_call(launch), self._clear_up)
+        if isinstance(output, Failed):
+            log.warning("a module was not compiled", module=module_of(launch), why=output.why)
         else:
             self._tried.discard(name)
 

@@ -306,13 +306,13 @@ def _write(folder: int, name: str, data: bytes) -> None:
 
 
 def _prune(folder: int) -> None:
-    found = []
+    cached = []
     for name in os.listdir(folder):
         try:
-            found.append((os.stat(name, dir_fd=folder).st_mtime_ns, name))
+            cached.append((os.stat(name, dir_fd=folder).st_mtime_ns, name))
         except FileNotFoundError:
             continue
-    for _, name in sorted(found)[:-_MAX_CACHED]:
+    for _, name in sorted(cached)[:-_MAX_CACHED]:
         try:
             os.unlink(name, dir_fd=folder)
         except FileNotFoundError:

@@ -334,10 +334,10 @@ def absolute(path: str, root: str, variables: Mapping[str, str]) -> str:
     """Expand `${VAR}` and `~/`, and join the root; raises `UnsetVariable`."""
 
     def value(match: re.Match[str]) -> str:
-        found = variables.get(match[1], "")
-        if not found:
+        text = variables.get(match[1], "")
+        if not text:
             raise UnsetVariable(f"the path {path!r} names {match[1]}, which is not set")
-        return found
+        return text
 
     is_home = path == "~" or path.startswith("~/")
     expanded = _VARIABLE.sub(value, f"${{HOME}}{path[1:]}" if is_home else path)
@@ -411,8 +411,8 @@ def _fits_word(pattern: str, word: str) -> bool:
     if at > end or not word.startswith(first) or not word.endswith(last):
         return False
     for part in inner:
-        found = word.find(part, at, end)
-        if found < 0:
+        position = word.find(part, at, end)
+        if position < 0:
             return False
-        at = found + len(part)
+        at = position + len(part)
     return True

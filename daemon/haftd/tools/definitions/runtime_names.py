@@ -40,8 +40,8 @@ def engine_version() -> str:
     folder = engine_folder() or ""
     head, tail = f"{_ENGINE}-", ".dist-info"
     names = os.listdir(folder) if folder else []  # noqa: PTH208
-    found = [name for name in names if name.startswith(head) and name.endswith(tail)]
-    return max(found, default="").removeprefix(head).removesuffix(tail)
+    matching = [name for name in names if name.startswith(head) and name.endswith(tail)]
+    return max(matching, default="").removeprefix(head).removesuffix(tail)
 
 
 @cache

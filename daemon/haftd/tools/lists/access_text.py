@@ -103,8 +103,8 @@ def _commands(rule: CommandRule) -> Iterator[str]:
     if rule.args is None:
         yield f"Programs: may run {rule.program} with any arguments, in a sandbox by its rules."
     for words in rule.args or ():
-        given = " ".join([rule.program, *words])
-        yield f"Programs: may run {given}, in a sandbox by its rules."
+        command = " ".join([rule.program, *words])
+        yield f"Programs: may run {command}, in a sandbox by its rules."
 
 
 def _path(rule: PathRule) -> Iterator[str]:

@@ -55,8 +55,8 @@ def _prepare(folder: Path, draw: random.Random) -> None:
 
 def _answer(question: str) -> str:
     """Return the answer that an assistant types."""
-    found = re.search(r"Release build (\d+)\?", question.rpartition("\n")[2])
-    return found[1] if found else "y"
+    match = re.search(r"Release build (\d+)\?", question.rpartition("\n")[2])
+    return match[1] if match else "y"
 
 
 def _haft(haft: Haft) -> str:

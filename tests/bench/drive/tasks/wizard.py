@@ -42,8 +42,8 @@ def _prepare(folder: Path, draw: random.Random) -> None:
 
 
 def _north(shown: str) -> str:
-    found = re.search(r"(\d)\) north", shown)
-    return found[1] if found else "?"
+    match = re.search(r"(\d)\) north", shown)
+    return match[1] if match else "?"
 
 
 def _haft(haft: Haft) -> str:
