@@ -454,6 +454,36 @@ async def test_between_two_looks_other_tasks_have_a_turn(
     assert len(set(looks)) >= 2, "both looks within one step"
 
 
+async def test_two_trees_are_not_searched_in_one_pass_of_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten of a hundred processes each would hold up the loop for the sum of their searches."""
+    looks: list[tuple[int, ProcessTree]] = []
+    look = ProcessTree._find
+
+    class Passes(trio.abc.Instrument):
+        count = 0
+
+        def after_io_wait(self, timeout: float) -> None:
+            self.count += 1
+
+    def note(tree: ProcessTree) -> Any:
+        looks.append((passes.count, tree))
+        return look(tree)
+
+    passes = Passes()
+    async with running(script("read x")) as (_, one), running(script("read x")) as (_, other):
+        trio.lowlevel.add_instrument(passes)
+        with monkeypatch.context() as patch:
+            patch.setattr(ProcessTree, "_find", note)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(one.end, 5)
+                nursery.start_soon(other.end, 5)
+        trio.lowlevel.remove_instrument(passes)
+    assert {tree for _, tree in looks} == {one, other}
+    assert len({number for number, _ in looks}) == len(looks)
+
+
 async def test_gone_takes_the_leaders_status() -> None:
     async with running(script("exit 6")) as (it, kin):
         await kin.gone()

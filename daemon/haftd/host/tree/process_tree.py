@@ -39,6 +39,14 @@ _MANY_PROCESSES_PAUSE_S = 0.02
 _HALT_S = 1.0
 _SECOND_HANGUP_S = 0.1
 _MAX_COMMAND = 120
+_turn = trio.Lock()
+
+
+async def take_turn() -> None:
+    """Wait for a pass of the loop without another tree's search: those of many large trees would
+    hold up the loop together."""
+    async with _turn:
+        pass  # the next task has its turn in the next pass
 
 
 class _Member(NamedTuple):
@@ -112,6 +120,7 @@ class ProcessTree:
         """Wait until no process is left, woken by their ends."""
         clean, pause = 0, 0.005
         while clean < 2:
+            await take_turn()
             processes, sure = self._find()
             if self._is_over:
                 return
@@ -137,6 +146,7 @@ class ProcessTree:
         if self.cgroup is not None and len(self.cgroup.procs()) > _MANY_PROCESSES:
             await self._end_frozen(self.cgroup, grace_s, kill_s)
             grace_s = 0
+        await take_turn()
         processes, _ = self._find()
         if grace_s > 0 and self._request_stop(processes):
             with trio.move_on_after(grace_s):
@@ -144,6 +154,7 @@ class ProcessTree:
                     await self.gone()
                     return ()
                 # A shell between two commands ignores TERM, and looks like a shell only now.
+                await take_turn()
                 self._hang_up(self._find()[0])
                 await self.gone()
                 return ()
@@ -153,6 +164,7 @@ class ProcessTree:
         last: tuple[int, ...] = ()
         with trio.move_on_after(kill_s):
             while clean < 2:
+                await take_turn()
                 processes, sure = self._find()
                 last = tuple(sorted(processes)) or last
                 if not processes:

@@ -25,7 +25,7 @@ from haftd.host.launch.program import LaunchFailed
 from haftd.host.launch.spawn import Exit, LaunchedProcess, launch
 from haftd.host.limit_group import LimitGroup
 from haftd.host.readiness import LateEvent
-from haftd.host.tree.process_tree import ProcessTree
+from haftd.host.tree.process_tree import ProcessTree, take_turn
 from haftd.runtimes.base import Call, RuntimeContext, StartFailed, is_cancellation
 
 from .failure_hint import FailureHint
@@ -389,6 +389,7 @@ class Child:
             self._pause = trio.CancelScope(deadline=trio.current_time() + pause_s)
             with self._pause:
                 await trio.sleep_forever()
+            await take_turn()
             limit = await self._passed_limit(self.members())
             if limit is not None:
                 self.pass_limit(limit)
