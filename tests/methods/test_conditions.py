@@ -32,12 +32,13 @@ def nap(ms: int) -> Wanted:
 @dataclass(frozen=True)
 class Step:
     """For `s` seconds the kernel reports `wanted`; then output may come, which changes the
-    screen unless already `drawn`."""
+    screen unless already `drawn`, and is a whole line unless it `prompts`."""
 
     s: float
     wanted: Wanted
     prints: bool = False
     drawn: bool = False
+    prompts: bool = False
 
 
 class Script:
@@ -48,6 +49,7 @@ class Script:
 
     known_poll_ms = 0
     printed = 1
+    ends_within_line = False
 
     def __init__(self, *steps: Step, over: bool = False) -> None:
         self.steps, self.over = steps, over
@@ -105,6 +107,7 @@ async def answered(
         number, end = script.now()
         await trio.sleep_until(min(max(condition.look_again(), trio.current_time()), end))
         if trio.current_time() >= end - 1e-9 and script.steps[number].prints:
+            script.ends_within_line = script.steps[number].prompts
             script.print(drawn=script.steps[number].drawn)
     return None
 
@@ -172,6 +175,17 @@ def test_the_first_output_after_a_silence_is_inspected_at_once() -> None:
     assert reason == "input" and after == pytest.approx(0.0008 + 0.00015)
     at_once = Step(0.0001, BUSY, prints=True)
     assert play(at_once, Step(9, READS))[1] == pytest.approx(0.0001 + 0.00015)
+
+
+def test_some_output_that_is_no_whole_line_is_inspected_at_once() -> None:
+    """It may be the prompt, and comes soon after the echo of the input."""
+    echo = Step(0.0002, BUSY, prints=True)
+    prompt = Step(0.00005, BUSY, prints=True, prompts=True)
+    reason, after, script = play(echo, prompt, Step(9, READS))
+    assert reason == "input" and after == pytest.approx(0.00025)
+    assert len(script.looks) == 3
+    dots = [prompt] * 50
+    assert len(play(echo, *dots, Step(9, READS))[2].looks) < 8
 
 
 def test_in_an_unknown_state_silence_decides() -> None:

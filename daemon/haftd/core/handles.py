@@ -302,6 +302,12 @@ class Handle:
             return self.spool.end
         return shown_end(self.spool, self._program.rendering)
 
+    @property
+    def ends_within_line(self) -> bool:
+        """True if the last output is no whole line, as at a prompt."""
+        end = self.spool.end
+        return end > 0 and self.spool.read(end - 1, end) != b"\n"
+
     # -- events
 
     def approve(self, *, terminal: bool) -> None:

@@ -24,6 +24,8 @@ _PRINTED_S = 0.00015
 _FEW_PIECES = 8
 _MANY_PRINTED_S = 0.001
 """The same after more pieces than a prompt has."""
+_MAX_PROMPTS = 3
+"""Pieces of a wait's output, each perhaps a prompt, after which the kernel is asked at once."""
 _REDRAWN_S = 0.02
 """A program that redraws an unchanged screen waits again within this time."""
 _MAX_PAUSE_S = 0.25
@@ -104,6 +106,7 @@ class _InputCondition(Condition):
     """Output came since the last comparison."""
     _pieces: int = 0
     _has_looked_at_once: bool = False
+    _prompts: int = 0
     _idle: IdleEvidence | None = None
     _redraw: PeriodicRedraw | None = None
     _input_state: Wanted | None = None
@@ -148,16 +151,24 @@ class _InputCondition(Condition):
         self._pause = self._min_pause_s if is_few else _MANY_PRINTED_S
         self._due = activity + self._pause
         if before >= 0 and self._may_look_at_once(activity - before):
-            self._has_looked_at_once, self._pause, self._due = True, self._pause / 2, activity
+            self._pause, self._due = self._pause / 2, activity
         if self._digest is not None and self.handle.last_output == activity:
             self._must_compare = True
         else:
             self._change()
 
     def _may_look_at_once(self, silence_s: float) -> bool:
-        """True for the first output after a silence: the process may be at its read."""
-        is_output = self.handle.last_output == self._activity
-        return is_output and not self._has_looked_at_once and silence_s >= self._min_pause_s
+        """True for the first output after a silence, and for some that is no whole line, as a
+        prompt: the process may be at its read."""
+        if self.handle.last_output != self._activity:
+            return False
+        if not self._has_looked_at_once and silence_s >= self._min_pause_s:
+            self._has_looked_at_once = True
+            return True
+        if self._prompts >= _MAX_PROMPTS or not self.handle.ends_within_line:
+            return False
+        self._prompts += 1
+        return True
 
     def _change(self) -> None:
         self._changed, self._idle = self._activity, None
