@@ -74,6 +74,28 @@ async def most_in_a_row(count: Callable[[], int], until: int) -> int:
     return max(later - sooner for sooner, later in pairwise(seen))
 
 
+async def test_a_start_alone_takes_one_pass_of_the_loop() -> None:
+    runtime = Counting()
+    async with trio.open_nursery() as nursery:
+        held = supervisor(nursery)
+        for n in range(8):
+            held.start(handle(f"h{n}"), runtime, CALL)
+            await trio.lowlevel.checkpoint()  # in any order with the start
+            await trio.lowlevel.checkpoint()
+            assert runtime.starts == n + 1
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_end_before_the_start_runs_nothing() -> None:
+    runtime = Counting()
+    async with trio.open_nursery() as nursery:
+        held = supervisor(nursery)
+        execution = held.start(handle("h"), runtime, CALL)
+        execution.cancel()
+        await execution.done.wait()
+        assert runtime.starts == 0
+
+
 async def test_many_starts_and_ends_yield_to_other_tasks() -> None:
     runtime = Counting()
     async with trio.open_nursery() as nursery:

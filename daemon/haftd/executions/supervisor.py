@@ -91,6 +91,8 @@ class Supervisor:
         self._survivors: dict[Handle, Survivors] = {}
         """Processes that survived KILL, of handles without an execution."""
         self._turns = trio.Semaphore(_IN_A_ROW)
+        self._due = 0
+        """Starts and ends that are scheduled, and have had no turn."""
 
     def start(
         self,
@@ -107,6 +109,7 @@ class Supervisor:
         self._executions[handle] = execution
         self._by_tag[call.mark] = execution
         handle.set_left_behind(execution.left_behind)
+        self._due += gate is None
         name = f"{call.tool}:{handle.id}"
         self._nursery.start_soon(self._supervise, execution, runtime, call, gate, name=name)
         if review is not None:
@@ -163,6 +166,7 @@ class Supervisor:
             self._nursery.start_soon(self._shorten_grace, execution, grace_s)
         if grace_s is not None:
             execution.grace_s = grace_s
+        self._due += 1
         self._nursery.start_soon(self._cancel_in_turn, execution)
 
     async def _shorten_grace(self, execution: Execution, grace_s: float) -> None:
@@ -191,8 +195,15 @@ class Supervisor:
                 nursery.start_soon(self.abort, execution, by)
 
     async def _take_turn(self) -> None:
-        async with self._turns:
-            pass
+        """Wait for a turn, counted in `_due`; the only one goes on in this pass of the loop."""
+        try:
+            if self._due == 1:
+                await trio.lowlevel.checkpoint_if_cancelled()
+            else:
+                async with self._turns:
+                    pass
+        finally:
+            self._due -= 1
 
     async def _supervise(
         self, execution: Execution, runtime: Runtime, call: Call, gate: StartGate | None
@@ -232,6 +243,7 @@ class Supervisor:
                     except (Skipped, RpcError) as refused:
                         return refused
                     gate = None
+                    self._due += 1
                     handle.approve(terminal=call.launch.terminal)
                 await self._take_turn()
                 if call.launch.terminal:
