@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import example, given, settings
@@ -397,3 +398,31 @@ def test_an_idle_handle_is_small() -> None:
     parts = (handle, handle.spool)
     assert sum(sys.getsizeof(part) for part in parts) < 600
     assert not hasattr(handle, "__dict__") and not hasattr(handle.spool, "__dict__")
+
+
+def test_an_end_is_awaited_while_any_call_will_report_it() -> None:
+    handle, seen = running(), [0, 0]
+
+    def first() -> None:
+        seen[0] += 1
+
+    def second() -> None:
+        seen[1] += 1
+
+    states = [(handle.is_awaited, handle.is_followed)]
+    changes: list[Callable[[], None]] = [
+        partial(handle.listen, first),
+        partial(handle.listen_for_reply, second),
+        partial(handle.listen_for_reply, second),
+        partial(handle.unlisten_for_reply, second),
+        partial(handle.unlisten_for_reply, second),
+        partial(handle.unlisten, first),
+    ]
+    for change in changes:
+        change()
+        handle.wake()
+        states.append((handle.is_awaited, handle.is_followed))
+    awaited = [False, False, True, True, True, False, False]
+    followed = [False, *[True] * 5, False]
+    assert states == list(zip(awaited, followed, strict=True))
+    assert seen == [5, 4]

@@ -24,7 +24,7 @@ from .calls import PRODUCT, ROOT, CallMap, files_for, portions, update
 from .equivalents import read_equivalents
 from .fault_sample import Mutant, draw, scope_at
 from .jail import is_possible, run
-from .near import importers_of, mirrors_of, room_of
+from .near import importers_of, mirrors_of, record_of, room_of
 
 CACHE = ROOT / ".venv" / "mutants"
 _MIN_TIMEOUT_S = 120.0
@@ -157,10 +157,10 @@ def _passes(tests: tuple[str, ...], timeout_s: float, unfit: tuple[str, ...] = (
 
 
 def near_stages(mutant: Mutant) -> Iterator[list[str]]:
-    """Return the test files that mirror the file of a mutant, those that import it, the others of its room."""
+    """Return the test files that mirror the file of a mutant, import it, know its values, or are of its room."""
     file = str(mutant.file.relative_to(ROOT))
     seen: set[str] = set()
-    for find in (mirrors_of, importers_of, room_of):
+    for find in (mirrors_of, importers_of, record_of, room_of):
         if stage := [name for name in find(file) if name not in seen]:
             yield stage
             seen.update(stage)

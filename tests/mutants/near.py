@@ -24,6 +24,11 @@ def mirrors_of(file: str) -> list[str]:
     return sorted({name for name in names + room_of(file) if named.fullmatch(Path(name).name)})
 
 
+def record_of(file: str) -> list[str]:
+    """Return the test of the record of values and options (`tests/fixed_values.txt`), which is near to each module."""
+    return ["tests/test_surface.py"]
+
+
 def room_of(file: str) -> list[str]:
     """Return all test files of a module's room; none for a module of the top level that has no room."""
     _, source, *rooms = Path(file).parts[:-1]

@@ -10,8 +10,8 @@ import trio
 from msgspec import Raw
 from trio.testing import MockClock
 
-from haft_protocol.mcp import MODERN
-from haftd.runtimes.mcp.connection import PROBE_S, Connection, _probe
+from haft_protocol.mcp import MODERN, SERVER_NAME, UNSUPPORTED_VERSION
+from haftd.runtimes.mcp.connection import PROBE_S, Connection, Unusable, _probe, open_connection
 from haftd.runtimes.mcp.peer import Disconnected, Peer, Pending, ServerError
 from haftd.runtimes.mcp.shapes import ServerCapabilities, ServerInfo
 
@@ -193,6 +193,47 @@ async def test_a_slow_server_that_refuses_a_legacy_client_is_a_modern_one(
         is_late = discover_s is None or (initialize_s or 0) + PROBE_S < discover_s
         assert wire.cancelled == (["server/discover"] if is_late else [])
         nursery.cancel_scope.cancel()
+
+
+VERSION_ERROR = {"code": UNSUPPORTED_VERSION, "message": "old"}
+INITIALIZED = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("discovered", "modern", "auto"),
+    [
+        (DISCOVERED, MODERN, MODERN),
+        ({"supportedVersions": ["2099-01-01"]}, "speaks 2099-01-01, not ", LEGACY),
+        ({"supportedVersions": 1}, "answered `server/discover` in another form", LEGACY),
+        (REFUSAL, "answered `server/discover` with an error: no", LEGACY),
+        (VERSION_ERROR, "does not speak the revision ", LEGACY),
+        (
+            {**VERSION_ERROR, "data": {"supported": [LEGACY]}},
+            "does not speak the revision ",
+            LEGACY,
+        ),
+        (
+            {**VERSION_ERROR, "data": {"supported": [MODERN]}},
+            *["refuses the revision that it says it speaks"] * 2,
+        ),
+        (
+            {**DISCOVERED, "_meta": {"io.modelcontextprotocol/serverInfo": {"name": SERVER_NAME}}},
+            *["is haft itself"] * 2,
+        ),
+    ],
+)
+@pytest.mark.parametrize("era", ["modern", "auto", "legacy"])
+async def test_the_reply_to_a_discovery_decides_the_era(
+    era: Any, discovered: dict[str, Any], modern: str, auto: str
+) -> None:
+    expected = {"modern": modern, "auto": auto, "legacy": LEGACY}[era]
+    async with trio.open_nursery() as nursery:
+        wire = Wire(nursery, discover=(0, discovered), initialize=(0, INITIALIZED))
+        try:
+            shown = (await open_connection(wire.peer, era)).version
+        except Unusable as error:
+            shown = str(error)
+        assert shown.startswith(expected) and wire.cancelled == []
 
 
 def test_a_lost_connection_fails_each_request_once() -> None:
