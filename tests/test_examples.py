@@ -15,6 +15,9 @@ import haft.tools.descriptions
 import haft.tools.errors
 import haft.tools.host
 import haft_protocol
+import haftd.runtimes.base
+import haftd.runtimes.no_process
+import haftd.testing
 from tests.running_daemon import RunningDaemon
 
 PROTOCOL = [
@@ -22,17 +25,20 @@ PROTOCOL = [
     for module in pkgutil.iter_modules(haft_protocol.__path__)
 ]
 TOOLS = [haft.tools, haft.tools.descriptions, haft.tools.errors, haft.tools.host]
-MODULES = [*PROTOCOL, haft.client, haft.aio, *TOOLS]
+RUNTIMES = [haftd.runtimes.base, haftd.runtimes.no_process, haftd.testing]
+MODULES = [*PROTOCOL, haft.client, haft.aio, *TOOLS, *RUNTIMES]
 
 
 def classes_with_behaviour(module: ModuleType) -> list[type]:
-    """Return the module's own public classes that define a public method or property."""
+    """Return the module's own public classes, except interfaces, that define a public method or
+    property."""
     public = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
     return [
         kind
         for name, kind in vars(module).items()
         if name in public
         and inspect.isclass(kind)
+        and not getattr(kind, "_is_protocol", False)
         and kind.__module__ == module.__name__
         and any(
             not key.startswith("_")

@@ -1,6 +1,7 @@
 """Start, structure and stop of the daemon.
 
-Nurseries: handles outermost, then connections, then listeners; the stop runs in reverse.
+Nurseries: handles outermost, then connections, then listeners; the stop runs in reverse. Only
+failures before READY end the daemon, with an exit status.
 """
 
 from __future__ import annotations

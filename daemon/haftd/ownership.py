@@ -1,6 +1,7 @@
 """Files that other users could replace.
 
-Group write is accepted: many homes have a group per user.
+Each folder and link of a path must be this user's or root's, a world-writable folder sticky. Group
+write is accepted: many homes have a group per user.
 """
 
 from __future__ import annotations

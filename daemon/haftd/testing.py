@@ -107,7 +107,15 @@ class Bench(Protocol):
 
 
 class Recorder(msgspec.Struct, eq=False):
-    """Runtime context that records reports and asserts the rules."""
+    """Runtime context that records reports and asserts the rules.
+
+    >>> from haftd.runtimes.no_process import NoProcessControl
+    >>> context = Recorder()
+    >>> context.started(NoProcessControl("hello"))
+    >>> context.emit(b"hi")
+    >>> bytes(context.output)
+    b'hi'
+    """
 
     grace_s: float = 2.0
     answers: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -213,7 +221,21 @@ class _Recorded(msgspec.Struct, eq=False):
 
 
 class Performance(msgspec.Struct, eq=False):
-    """One run of a runtime, with its result."""
+    """One run of a runtime, with its result.
+
+    >>> from haftd.launch_spec import LaunchSpec
+    >>> from haftd.runtimes.builtin import BuiltinRuntime
+    >>> async def greet(call: Call, context: Recorder) -> str:
+    ...     return "hi"
+    >>> async def main() -> str | None:
+    ...     async with trio.open_nursery() as nursery:
+    ...         call = Call("greet", LaunchSpec((), "/"), mark="")
+    ...         run = await perform(nursery, BuiltinRuntime({"greet": greet}), call)
+    ...         await run.finish()
+    ...     return run.result
+    >>> trio.run(main)
+    'hi'
+    """
 
     call: Call
     port: Recorder

@@ -1,6 +1,7 @@
 """`[mcp.<name>]`: MCP servers, each a program or an address.
 
-A wrong value drops the server. Credentials appear in no `repr`.
+A wrong value drops the server: another environment makes another program. `haft mcp` is refused:
+the daemon would be its own client. Credentials appear in no `repr`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A handle: one execution of a tool, from the reservation of the id to the last fetch.
 
 An illegal event raises and changes nothing. Reading is pure; the event `Read` moves the session's
-read offset, which freezes at the stop. Times are monotonic seconds, unless named otherwise.
+read offset, which freezes at the stop: later readers get the same delta. Times are monotonic
+seconds, unless named otherwise.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Output of one handle: a byte stream of which the head and the newest part are kept.
 
 Offsets count from the handle's first byte. Memory holds the newest bytes, a ring in a file the
-older ones: byte `n` at `n % capacity`. A full or broken disk costs old output, never the handle.
+older ones: byte `n` at `n % capacity`, which shrinks only before the first wrap: no byte moves. A
+full or broken disk costs old output, never the handle.
 """
 
 from __future__ import annotations

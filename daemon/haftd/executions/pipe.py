@@ -1,7 +1,7 @@
 """Pipe from one handle's output into another's input (`stdin_from`).
 
 The source waits while the reader lags more than `execution.MAX_BACKLOG` bytes. Dropped output ends
-the reader.
+the reader: a pipe loses nothing silently.
 """
 
 from __future__ import annotations

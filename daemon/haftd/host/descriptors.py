@@ -1,4 +1,5 @@
-"""Reserve file descriptors by purpose: the kernel assigns the lowest free number.
+"""Reserve file descriptors by purpose: the kernel assigns the lowest free number, so one at the
+bound means that all below are taken.
 
 Waits for ends of processes stop first, then starts, output files, connections.
 """

@@ -1,8 +1,8 @@
 """Limits that the kernel counts: controllers `pids` and `memory` of a handle's cgroup.
 
 Version 2: the daemon moves into a child, as a cgroup with controllers below holds no process.
-Version 1: `pids` only, without a service manager. Events of the limit are in files; those of
-version 1 wake no reader, and are polled.
+Version 1: `pids` only, and only without a service manager, as in a container. Events of the limit
+are in files; those of version 1 wake no reader, and are polled.
 """
 
 from __future__ import annotations

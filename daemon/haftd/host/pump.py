@@ -1,7 +1,7 @@
 """Move bytes from a tool to the consumer of its output, and from its inputs to the tool.
 
-A pipe's end is final. A terminal's, EIO, is temporary. The owner closes descriptors through `close`
-where a task may wait, which then gets `trio.ClosedResourceError`.
+A pipe's end is final. A terminal's, EIO, is temporary: a process may reopen it. The owner closes
+descriptors through `close` where a task may wait, which then gets `trio.ClosedResourceError`.
 """
 
 from __future__ import annotations

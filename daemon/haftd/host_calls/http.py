@@ -1,7 +1,8 @@
 """HTTP requests for mediated tools, each over its own connection to a checked address.
 
 A name is resolved once, and each redirect decided on anew. Headers with a variable, and
-credentials, stay with their origin. No proxy, cookies or compression.
+credentials, stay with their origin. No proxy, no cookies, and no compression, which could hide a
+variable's value.
 """
 
 from __future__ import annotations

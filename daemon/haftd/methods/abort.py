@@ -1,5 +1,5 @@
-"""abort: end a handle and all its processes, also of the id's earlier executions; replies once none
-is left."""
+"""abort: end a handle and all its processes, also of the id's earlier executions, which no other
+call can name; replies once none is left."""
 
 from __future__ import annotations
 

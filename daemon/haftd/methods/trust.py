@@ -1,7 +1,8 @@
 """trust/show, trust/grant, trust/revoke, trust/list: trusted project definitions.
 
-Only users trust, over the Unix socket, and the digest shown. Hostile files parse slowly: a preview
-yields between files.
+Only users trust, and only the digest shown, over the Unix socket, where the kernel identifies the
+peer: no assistant enables a repository's tools. Hostile files parse slowly: a preview yields
+between files.
 """
 
 from __future__ import annotations

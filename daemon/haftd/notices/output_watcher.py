@@ -1,7 +1,7 @@
 """Watch of handles with notices of output.
 
 A chunk only marks its handle as due. One task scans slices in turns and rests as long as each scan
-took. A handle has one notice per `BETWEEN_S`.
+took: a flood takes half of the spare time at most. A handle has one notice per `BETWEEN_S`.
 """
 
 from __future__ import annotations

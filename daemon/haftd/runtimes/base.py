@@ -76,7 +76,12 @@ class Mediation(msgspec.Struct, frozen=True):
 
 
 class Call(Redacted, frozen=True):
-    """Resolved execution; `mark` is the value of HAFT_HANDLE."""
+    """Resolved execution; `mark` is the value of HAFT_HANDLE.
+
+    >>> call = Call("list", LaunchSpec(("ls", "-l"), "/tmp"), mark="")
+    >>> call.launch.argv, call.without_launch().launch.argv
+    (('ls', '-l'), ())
+    """
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("arguments",)
 
@@ -138,7 +143,11 @@ _LAUNCHED = LaunchSpec((), "/")
 
 
 class ToolFailed(Exception):
-    """Failure of the tool itself; `shows_output` adds the output to the reply."""
+    """Failure of the tool itself; `shows_output` adds the output to the reply.
+
+    >>> ToolFailed("The table is locked.", transient=True).termination.failure
+    ToolError(message='The table is locked.', trace=(), transient=True)
+    """
 
     def __init__(
         self,
@@ -179,7 +188,11 @@ class InputRefused(Exception):
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Return True for `trio.Cancelled`, alone or in a nursery's group."""
+    """Return True for `trio.Cancelled`, alone or in a nursery's group.
+
+    >>> is_cancellation(ExceptionGroup("", [KeyError("a")]))
+    False
+    """
     if isinstance(error, BaseExceptionGroup):
         return all(map(is_cancellation, error.exceptions))
     return isinstance(error, trio.Cancelled)
@@ -246,7 +259,11 @@ class ExecutionControl(Protocol):
 
 
 class WithoutScreen:
-    """Part of `ExecutionControl` of a tool without a terminal."""
+    """Part of `ExecutionControl` of a tool without a terminal.
+
+    >>> WithoutScreen().screen() is None
+    True
+    """
 
     def screen(self) -> Screen | None:
         return None
@@ -264,7 +281,13 @@ class WithoutScreen:
 class Wanted(msgspec.Struct, frozen=True):
     """Input state. `reads`: waits for input; `busy`: does not; `unknown`: silence is the only
     evidence; `held`: waits, but queued input is for another prompt. `kind` is the expected input:
-    line, hidden line or keys."""
+    line, hidden line or keys.
+
+    >>> Wanted("reads", "line").expected
+    'line'
+    >>> Wanted("unknown", "line").expected is None
+    True
+    """
 
     state: Literal["reads", "busy", "unknown", "held"]
     kind: InputKind | None = None

@@ -1,7 +1,8 @@
 """Key names as in tmux (`a`, `Enter`, `F5`, `C-x` or `^x`, `M-x`, `S-Up`), and the terminal's bytes
 for them.
 
-Only keys that every terminal sends alike in its initial state are encoded here.
+Only keys that every terminal sends alike in its initial state are encoded here. A keyboard protocol
+is used on request only: another program would take its codes for text.
 """
 
 from __future__ import annotations

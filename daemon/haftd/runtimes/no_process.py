@@ -24,8 +24,19 @@ __all__ = ["NoProcessControl", "NoProcessRuntime"]
 
 
 class NoProcessRuntime(ABC):
-    """Runs `perform` by the rules of `base` (example: docs/tools.md). The coroutine must not block
-    the loop or start anything that outlives it."""
+    """Runs `perform` by the rules of `base`. The coroutine must not block the loop or start anything
+    that outlives it. A longer example: docs/tools.md.
+
+    >>> import trio
+    >>> from haftd.runtimes.base import LaunchSpec
+    >>> from haftd.testing import Recorder
+    >>> class Upper(NoProcessRuntime):
+    ...     async def perform(self, call: Call, context: RuntimeContext) -> str:
+    ...         return str(call.arguments["text"]).upper()
+    >>> call = Call("upper", LaunchSpec((), "/"), mark="", arguments={"text": "hi"})
+    >>> trio.run(Upper().run, call, Recorder())
+    'HI'
+    """
 
     @abstractmethod
     async def perform(self, call: Call, context: RuntimeContext) -> str | None:
@@ -47,6 +58,12 @@ class NoProcessRuntime(ABC):
 
 
 class NoProcessControl(WithoutScreen):
+    """Control of a tool without a process, which takes no input.
+
+    >>> NoProcessControl("upper hi").wanted().state
+    'busy'
+    """
+
     pid: int | None = None
     terminal = False
     rendering: Rendering = STRIPPED

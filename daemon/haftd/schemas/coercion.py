@@ -1,8 +1,9 @@
 """Coercion of a value to a schema, without guesses.
 
-JSON in a string is decoded where no string is accepted; `null` for an optional property is dropped;
-translated names are restored; defaults added. Of a choice, the first branch that accepts the
-value's type decides. Value and schema are untrusted: each has a step budget.
+JSON in a string is decoded where no string is accepted (models write `"[1, 2]"` and `"5"`); `null`
+for an optional property is dropped (strict providers require every property); translated names are
+restored; defaults added. Of a choice, the first branch that accepts the value's type decides. Value
+and schema are untrusted: each has a step budget.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Writer of a normalized schema in a dialect's keywords.
 
-Dropped keywords are described at their node; `lossless` turns false once a value may match the
-output but not the original. A node that a strict dialect cannot hold (open objects, excessive
-depth, recursion) becomes a JSON string, which `coercion` decodes.
+Dropped keywords are described at their node, a choice that must stand alone takes its siblings into
+each branch; `lossless` turns false once a value may match the output but not the original. A node
+that a strict dialect cannot hold (open objects, excessive depth, recursion) becomes a JSON string,
+which `coercion` decodes.
 """
 
 from __future__ import annotations

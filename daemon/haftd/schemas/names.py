@@ -1,6 +1,7 @@
 """Tool and property names that providers accept, which can be mapped back.
 
-Any other tool name gets a suffix hashed from the whole name.
+Any other tool name gets a suffix hashed from the whole name, independent of other tools; a property
+name depends on its siblings only.
 """
 
 from __future__ import annotations

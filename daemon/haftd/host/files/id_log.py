@@ -1,7 +1,8 @@
 """Log of used handle ids in the state folder, for the next daemon.
 
 A use is a JSON line, `["session","id",generation]`, appended without fsync before the tool starts;
-generation 0 takes it back.
+generation 0 takes it back. An id lost by a failed write is unused after a restart instead of
+expired.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Locks of one daemon: `daemon.lock` of a runtime folder, and the machine's lock of a state folder.
 
-A close-on-exec flock, as any close would end a POSIX lock; never unlinked, as a lock on an unlinked
-file excludes no daemon. A suspended holder is alive.
+A flock, as any close of the file would end a POSIX lock; close-on-exec, as a child would hold it
+after the daemon; never unlinked, as a lock on an unlinked file excludes no daemon. A suspended
+holder is alive.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Access of a folder to haft's own files, under any name: links and bind mounts included.
 
-Hard links cannot be seen.
+Mounts are compared by device and place (proc_pid_mountinfo(5)); hard links cannot be seen.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A sleeping read or poll of the terminal, in a thread of the foreground group, proves a wait while no
 typed input is unread. `reads` is certain; `busy` is, except for a timed sleep on a non-canonical
 terminal or a wait for an outside peer; `unknown`: a process may not be examined (sudo). A terminal
-within the terminal (script, expect) is followed to its reader.
+within the terminal (script, expect) is followed to its reader. The terminal's other end is opened
+for a moment, never as controlling terminal, and only while a process holds it, too.
 """
 
 from __future__ import annotations

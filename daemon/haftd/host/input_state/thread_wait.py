@@ -1,8 +1,8 @@
 """The system call that blocks a thread, from /proc/<pid>/task/<tid>/syscall, mem, fdinfo and fd.
 
-Unreadable or unknown data means `hidden`. An event loop returns to the very same call:
-`is_unchanged` also compares the count of runs. A socket pair with both ends in the process is
-internal.
+Unreadable or unknown data, such as an io_uring, which shows no reads, means `hidden`. An event loop
+returns to the very same call: `is_unchanged` also compares the count of runs. A socket pair with
+both ends in the process is internal.
 """
 
 from __future__ import annotations

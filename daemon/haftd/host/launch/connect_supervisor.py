@@ -1,8 +1,9 @@
 """Supervisor of `connect` (seccomp_unotify(2)): sockets of a sandbox reach haft's proxy only.
 
 The supervisor connects a copy of the caller's socket (pidfd_getfd(2)) itself: a continued call
-could have another address. A thread takes the steps, which may be slow, one question of a sandbox
-at a time. Needs Linux 5.14 and the right to trace the child; otherwise the tool is refused.
+could have another address. A thread takes the steps, which the caller can draw out, one question of
+a sandbox at a time. Needs Linux 5.14 and the right to trace the child; otherwise (Yama, a
+container) the tool is refused.
 """
 
 from __future__ import annotations

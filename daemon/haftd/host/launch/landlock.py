@@ -1,8 +1,8 @@
 """Landlock rulesets: rights on files for a process and all descendants
 (`Documentation/userspace-api/landlock.rst`).
 
-The daemon fills a ruleset; the gate applies it. A rule is tied to the inode; rights are added up
-along a path.
+The daemon fills a ruleset; the gate applies it. A rule is tied to the inode: later renames do not
+move it. Rights are added up along a path.
 """
 
 from __future__ import annotations

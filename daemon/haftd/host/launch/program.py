@@ -1,7 +1,8 @@
 """Resolve a command to a program, and explain failed executions.
 
-The kernel decides on a file's format. Empty, `.` and relative entries of PATH are skipped: the
-daemon's folder never decides.
+The kernel decides on a file's format: an earlier check would refuse formats of binfmt_misc and race
+with changes. Empty, `.` and relative entries of PATH are skipped: the daemon's folder never
+decides.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The Python installation behind a virtual environment's interpreter, readable in a sandbox.
 
-A tool can point the link `.venv/bin/python` anywhere.
+As a tool can point the link `.venv/bin/python` anywhere, only an installation's interpreter counts,
+and no link behind it is followed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Open a rule's path without following a link that a tool could have placed.
 
 Links are followed only in folders that this user cannot change; as root, in the system's. Each step
-is opened relative to the one before.
+is opened relative to the one before: no race.
 """
 
 from __future__ import annotations

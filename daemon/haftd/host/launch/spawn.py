@@ -1,6 +1,7 @@
 """Start a program: record it first, run it second.
 
-A failure before the gate opens has run nothing. A child has the blocking descriptors 0, 1 and 2
+A failure before the gate opens has run nothing. `confirm` opens the gate of a child with cgroups,
+as a move between them waits for all processors. A child has the blocking descriptors 0, 1 and 2
 only, default signals, an empty mask, its own session. `reap` alone takes a leader's status. No code
 runs between fork and exec, and no child depends on a thread's life (`PR_SET_PDEATHSIG`).
 """

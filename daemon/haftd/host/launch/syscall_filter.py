@@ -1,8 +1,10 @@
-"""The seccomp filter of a sandboxed process: system calls beyond Landlock (docs/decisions/rights.md).
+"""The seccomp filter of a sandboxed process: system calls beyond Landlock
+(docs/decisions/rights.md).
 
 No network is no socket, except for socket pairs of streams. The supervisor decides on `connect`; no
-other call may give a destination. The rlimit tag stays. `clone3` and io_uring do not exist, as a
-filter sees no arguments; libraries then take older calls.
+other call may give a destination: no source route, no interface. The rlimit tag stays: a process
+with another would leave the handle. `clone3` and io_uring do not exist, as a filter sees no
+arguments; libraries then take older calls.
 """
 
 from __future__ import annotations

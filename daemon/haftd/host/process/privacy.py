@@ -1,4 +1,5 @@
-"""Keep the daemon's memory and environment from other processes of its user: undumpable (prctl(2)).
+"""Keep the daemon's memory and environment from other processes of its user: undumpable (prctl(2)),
+which leaves no core and ends at an exec.
 
 As that hides the daemon's tag from recovery, the process name carries the instance.
 """

@@ -3,7 +3,8 @@
 The soft limit of real-time CPU time (RLIMIT_RTTIME, microseconds) has bit 62 set (146,000 years),
 then 24 bits for the runtime folder, 20 for the daemon's instance, 18 for the handle. A tag proves
 membership only for a child of this daemon or a verified process of this user; a missing tag proves
-nothing.
+nothing. The tag is set only where the hard limit is unlimited; a tagged daemon's children keep the
+outer one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Processor time and memory of processes, from /proc.
 
-An ended process's time is added up by rlimit tag. Memory is private and shared data; the exact
-count of shared pages is slow.
+An ended process's time is added up by rlimit tag. Memory is private and shared data; shared pages
+count for each process, unless the sum exceeds the bound, as their exact count is slow.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A process that outlives the daemon by one recovery, without a user manager that restarts it.
 
-End of file of a pipe is the daemon's death. The guardian kills only processes of its own daemon,
-and never writes `handles.lock`. Imports: the standard library and `haftd.host` only.
+End of file of a pipe is the daemon's death. The guardian kills only processes of its own daemon, as
+a new one may run, and never writes `handles.lock`. Imports: the standard library and `haftd.host`
+only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """`handles.lock`: journal of started processes that have not ended, for the next daemon.
 
 Only the holder of `daemon.lock` writes, by appending without fsync: a power loss changes the boot
-id, which voids every record. A file with invalid lines is put aside as `handles.lock.bad-<n>`.
+id, which voids every record. A rewrite is by rename: in place it would tear. A file with invalid
+lines is put aside as `handles.lock.bad-<n>`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Processes to be killed, each held by an open pidfd.
 
-The pidfd is opened before the evidence is read by pid. A target is stopped at once: it keeps its
-children, and its pid, and so its group and session.
+The pidfd is opened before the evidence is read by pid: a process that lives after that had the pid
+all along. A target is stopped at once: it keeps its children, and its pid, and so its group and
+session.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""Ownership check: processes that recovery may kill, by the tag in the environment or the rlimit tag.
+"""Ownership check: processes that recovery may kill, by the tag in the environment or the rlimit
+tag.
 
 Processes of a living daemon, even one without its lock, are never killed. A daemon's environment is
-unreadable (`privacy`): its process name carries the instance. Hold an open pidfd while asking.
+unreadable (`privacy`): its process name carries the instance. Hold an open pidfd while asking. A
+process that another home's daemon started below a handle has both tags, and belongs to the handle
+as well.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 https://platform.openai.com/docs/api-reference/chat/create and
 https://platform.openai.com/docs/guides/structured-outputs.
 
-OpenAI's newer models refuse `max_tokens`; some other servers know no `max_completion_tokens`.
+OpenAI's newer models refuse `max_tokens`; some other servers know no `max_completion_tokens`. Tools
+are sent, as part of the provider's cache key; `tool_choice` forbids their use.
 """
 
 from __future__ import annotations

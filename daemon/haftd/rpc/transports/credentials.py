@@ -1,7 +1,7 @@
 """Credentials of the WebSocket: token and key, 256 random bits each, in the owner's files.
 
-A token serves one listener, made after the bind. The key is never sent: the daemon proves it by an
-HMAC of the client's challenge.
+A client sends the token to any process at the port, so a token serves one listener, and is made
+after the bind. The key is never sent: the daemon proves it by an HMAC of the client's challenge.
 """
 
 from __future__ import annotations

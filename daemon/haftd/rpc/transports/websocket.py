@@ -1,7 +1,7 @@
 """WebSocket on a loopback port: trio-websocket, one nursery per connection, for the library's
 exceptions.
 
-Handshakes have five seconds and limited places.
+Handshakes have five seconds and limited places; a new one displaces the oldest.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Connection to an MCP server: the era, the tools, the server's requests.
 
-Roots and sampling are not offered.
+Roots and sampling are not offered: a shared server has no single root, and must not use a client's
+model.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A started process: its bytes, its end, its descendants.
 
 The leader's end is reported after all bytes available by then. Output that another process holds is
-read for `_DETACH_AFTER_S` more. Bytes move during an abort, too. Limits on a sum are polled, as no
-kernel event reports one.
+read for `_DETACH_AFTER_S` more. Bytes move during an abort, too: a process that cleans up may
+print. Limits on a sum are polled, as no kernel event reports one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A live tool: reports states as lines of JSON (docs/definitions.md).
 
-A malformed state ends the tool like `stopped`. A question is asked in one step with its `content`.
+A malformed state ends the tool like `stopped`. A question is asked in one step with its `content`:
+a reader sees both or neither.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A one-shot tool: prints an outcome at its end, or asks by ending (docs/definitions.md).
 
-With the answer it is run again, up to `_MAX_RUNS` times; a repeated question fails it.
+With the answer it is run again, up to `_MAX_RUNS` times; a repeated question fails it. Possible
+outcomes are held back; after death by a signal all is output.
 """
 
 from __future__ import annotations

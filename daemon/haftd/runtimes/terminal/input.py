@@ -1,8 +1,9 @@
 """Terminal input, written in the form that the process and its modes expect.
 
 A key waits, up to `_PATIENCE_S`, until earlier input is read, as one read's bytes count for a
-paste; a secret waits for the echo to go off, as does a reply to a query. The tty's modes take
-precedence over the screen's.
+paste; a secret waits for the echo to go off, or it would be shown, or flushed by the process, as
+does a reply to a query. The tty's modes take precedence over the screen's, which outlive a killed
+process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Serialise a screen: the bytes that draw it on an empty terminal of its size.
 
 Not drawn: scrollback, changed palette colours, links, the saved cursor, synchronized output. Large
-screens lose styles after `_MAX_STYLED` bytes: painting blocks the loop.
+screens lose styles after `_MAX_STYLED` bytes: painting blocks the loop. An unfinished escape comes
+last: the next output may complete it.
 """
 
 from __future__ import annotations

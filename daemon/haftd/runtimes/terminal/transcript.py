@@ -1,8 +1,9 @@
 """The text of a terminal's output, by lines, as a user would have read it, from the bytes alone.
 
 Output that only appends is stripped of sequences; other output is drawn on a scratch terminal for
-its changed lines. The alternate screen gives its changed rows. Mark and padding before a shell's
-prompt (zsh's PROMPT_SP, fish) are a line end.
+its changed lines. Output slow to draw gives the last text of a rewritten line. The alternate screen
+gives its changed rows. A control string that a killed process left open ends at the line end. Mark
+and padding before a shell's prompt (zsh's PROMPT_SP, fish) are a line end.
 """
 
 from __future__ import annotations

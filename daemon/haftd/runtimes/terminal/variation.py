@@ -1,6 +1,7 @@
 """Keep U+FE0F on a terminal that does not cluster graphemes, as in the keycap 1️⃣.
 
-An unassigned selector, which the library keeps, is drawn instead and translated back on read.
+Without mode 2027 the library drops it after a non-emoji. An unassigned selector, which the library
+keeps, is drawn instead and translated back on read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Runs a module's worker as a tool on pipes, and keeps modules compiled, by a process that runs no module."""
+"""Runs a module's worker as a tool on pipes, and keeps modules compiled, by a process that runs no
+module, so that no module can change another's."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Program of the process that compiles or runs one WebAssembly module.
 
-Starts as a script without `site`, on the standard library and wasmtime. HAFT_WASM has an `Order`;
-the words are the module's, its file first. Without input of its own, standard input is the call,
-one line of JSON. A compiled module is native code: loaded only from a folder and file that no other
-user may change.
+Starts as a script without `site`, on the standard library and wasmtime: a sandbox need grant no
+more. HAFT_WASM has an `Order`; the words are the module's, its file first. Without input of its
+own, standard input is the call, one line of JSON. A compiled module is native code: loaded only
+from a folder and file that no other user may change.
 """
 
 from __future__ import annotations

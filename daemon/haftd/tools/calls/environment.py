@@ -1,7 +1,7 @@
 """Environment of a tool's process (docs/configuration.md, "The environment of a tool").
 
-Later wins: the client's environment or the daemon's, without secrets; haft's defaults; the
-definition; HAFT_CALL, HAFT_SOCKET and HAFT_HANDLE.
+Later wins: the client's environment or the daemon's, without secrets and facts of another terminal;
+haft's defaults; the definition; HAFT_CALL, HAFT_SOCKET and HAFT_HANDLE.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Access policy of a tool: rules on files, network, environment and commands, and decisions by them.
+"""Access policy of a tool: rules on files, network, environment and commands, and decisions by
+them.
 
-A kind (`fs`, `net`, `env`, `commands`) that is None is open; an empty one grants nothing. The most
-specific rule decides; of two equal ones the denial. Paths and URLs are compared as texts: resolve
-them first.
+A kind (`fs`, `net`, `env`, `commands`) that is None is open; an empty one grants nothing. The rule
+with the longest path, or the most specific address, decides; of two equal ones the denial. Paths
+and URLs are compared as texts: resolve them first.
 """
 
 from __future__ import annotations

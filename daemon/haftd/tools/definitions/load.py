@@ -2,9 +2,9 @@
 whole.
 
 A definition with a wrong field leaves the merge; the layers below stay in force. `[tools.<name>]`
-is strict, `[conversation.tools.<name>]`, another program's format, has an unknown field only
-reported. An unenforceable rule of `access` invalidates the definition, without `unsafe = true`. The
-name `'*'` holds defaults.
+is strict, as an unknown field may be a misspelt limit; `[conversation.tools.<name>]`, another
+program's format, has an unknown field only reported. An unenforceable rule of `access` invalidates
+the definition, without `unsafe = true`. The name `'*'` holds defaults.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Tools of MCP servers, merged with the user's definitions field by field.
 
 Without a definition a tool is offered as `<server>_<tool>`, on a conflict as `<server>.<tool>`.
-Servers are untrusted: annotations never loosen approval.
+Servers are untrusted: annotations never loosen approval. A required parameter stays required unless
+the definition has a default.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Check that templates name only declared variables: an undeclared name renders as nothing.
+"""Check that templates name only declared variables: an undeclared name renders as nothing, and `rm
+-rf build/{{ typo }}` would remove `build/`.
 
 A template with `default` or `is defined` may name an absent option. Computed names
 (`tool.arguments[key]`) are not checked.

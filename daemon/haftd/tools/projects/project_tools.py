@@ -1,7 +1,8 @@
 """Tools of one root, from its trusted files, beside the user's own.
 
 A root only adds names, below the user's `'*'`, without `may`. Of a tool's definitions, the first
-file by name wins. The parsed bytes are the hashed ones.
+file by name wins. The parsed bytes are the hashed ones. Untrusted files are searched for names,
+never parsed.
 """
 
 from __future__ import annotations

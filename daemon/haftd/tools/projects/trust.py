@@ -1,7 +1,7 @@
 """Trust store: each root's reviewed files, in the state folder.
 
 Trust is in content: a digest, with the text for comparison. A broken store, or one writable by
-others, trusts nothing.
+others, trusts nothing. Readers and power failures see a whole version.
 """
 
 from __future__ import annotations
