@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -135,7 +136,12 @@ class Starter(msgspec.Struct):
             command="" if approver is None else shown_command(ready.resolved.launch.argv),
             terminal=ready.resolved.launch.terminal,
             needs_approval=approver is not None,
-            settings=_settings(ready, is_reviewed=reviewer is not None),
+            settings=_settings(
+                ready.tool,
+                is_sandboxed=ready.resolved.launch.sandbox is not None,
+                is_reviewed=reviewer is not None,
+                is_transient=ready.is_transient,
+            ),
             on_state_change=self.on_state_change,
         )
         handle = admitted.handle
@@ -173,15 +179,18 @@ def _runs_in(tool: Tool, root: str) -> str:
     return root if tool.root is None or canonical(root) == tool.root else tool.root
 
 
-def _settings(ready: Prepared, *, is_reviewed: bool) -> HandleSettings:
-    tool = ready.tool
+@lru_cache(maxsize=64)
+def _settings(
+    tool: Tool, *, is_sandboxed: bool, is_reviewed: bool, is_transient: bool
+) -> HandleSettings:
+    """Return the settings that all handles of a definition share."""
     return HandleSettings(
         policy=run_modes(tool),
         may=tool.may,
-        is_sandboxed=ready.resolved.launch.sandbox is not None,
+        is_sandboxed=is_sandboxed,
         on_turn_end=tool.on_turn_end or "abort",
         on_disconnect=tool.on_disconnect,
         notify=tool.notify,
         is_reviewed=is_reviewed,
-        is_transient=ready.is_transient,
+        is_transient=is_transient,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 import trio
 from msgspec import UnsetType
@@ -44,7 +46,8 @@ class Access(msgspec.Struct, frozen=True):
             is_new = self.sessions.join(name, caller)
             if is_new and (caller.inquiry or caller.approval):
                 self.clients.arrive()
-        return name
+        # One text for all handles of a session.
+        return sys.intern(name)
 
     def handles(self, session: str | None = None) -> list[Handle]:
         for handle in self.registry.sweep(trio.current_time()):

@@ -6,6 +6,7 @@ An action is withdrawn when its handle stops. Secret input is neither shown nor 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -177,6 +178,7 @@ def _style(catalogue: Catalogue, handle: Handle) -> dict[str, Any]:
         return {}  # its definition is gone
 
 
+@lru_cache(maxsize=64)
 def definition_key(tool: Tool) -> tuple[object, ...]:
     """Return the key that binds remembered decisions to a definition."""
     env = tuple(sorted(tool.env.items()))

@@ -362,7 +362,7 @@ def launch(
     no process. Raises `LaunchFailed`, and leaves nothing of the child.
     """
     check_words(spec.argv, spec.env)
-    path = resolve(spec.argv[0], spec.env.get("PATH"), spec.cwd)
+    path = sys.intern(resolve(spec.argv[0], spec.env.get("PATH"), spec.cwd))
     gate = gate or best_gate(_confinement(spec.sandbox))
     if (spec.sandbox is None) != (gate.confinement is None):
         raise AssertionError("a sandboxed program runs behind a gate that confines")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -299,6 +300,7 @@ class _Renderer:
         return limits
 
 
+@lru_cache(maxsize=256)
 def _below(root: str, path: str) -> str:
     """Join a relative path to the root. `..` stays for the kernel, as links change its meaning."""
     joined = os.path.join(root, path)  # noqa: PTH118
