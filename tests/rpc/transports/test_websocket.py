@@ -370,6 +370,49 @@ async def test_W21_frames_sent_with_the_handshake_are_served_after_it(
     assert b"welcome" in got
 
 
+async def test_a_reply_that_fits_the_socket_needs_no_task_of_the_library(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await served.connect("websocket")
+    server_sends: list[object] = []
+    send = trio_websocket.WebSocketConnection.send_message
+
+    async def counted(self: trio_websocket.WebSocketConnection, message: str | bytes) -> None:
+        if self.is_server:
+            server_sends.append(message)
+        await send(self, message)
+
+    monkeypatch.setattr(trio_websocket.WebSocketConnection, "send_message", counted)
+    assert ok(await ask(client, "ping"))
+    assert server_sends == []
+
+
+async def test_a_pong_comes_behind_a_long_reply_that_is_partly_written(served: Served) -> None:
+    size = 12_000_000
+
+    def frame(opcode: int, data: bytes) -> bytes:
+        return bytes([0x80 | opcode, 0x80 | len(data)]) + b"\0\0\0\0" + data
+
+    stream = await trio.open_tcp_stream("127.0.0.1", served.port)
+    served.clients.append(StreamClient(stream, "lines"))
+    hello = request("initialize", client={"name": "x"}, protocol=1)
+    await stream.send_all(
+        shaking(served.port) + frame(1, hello) + frame(1, request("echo", 2, size=size))
+    )
+    got = bytearray()
+    end = b"\x8a\x06there?"
+    with trio.fail_after(PATIENCE_S):
+        while b"\x81\x7f" not in got:
+            got += await stream.receive_some()
+        await stream.send_all(frame(9, b"there?"))
+        while not got.endswith(end):
+            got += await stream.receive_some()
+    start = got.index(b"\x81\x7f") + 10
+    length = int.from_bytes(got[start - 8 : start], "big")
+    assert len(got) - len(end) == start + length
+    assert len(json.loads(got[start : start + length])["result"]) == size
+
+
 async def test_initialize_comes_first(served: Served) -> None:
     client = await served.connect("websocket", hello=False)
     assert code(await ask(client, "ping")) == -32006

@@ -17,6 +17,8 @@ from trio_websocket import (
     WebSocketRequest,
     wrap_server_stream,
 )
+from wsproto.connection import ConnectionState
+from wsproto.events import TextMessage
 
 from haft_protocol.errors import RpcError, invalid_request, limit_exceeded
 from haftd.config.values import is_loopback
@@ -27,6 +29,7 @@ from haftd.rpc.wire import Disconnected, Timeouts
 from .accept import acceptor
 from .handshake import Gatekeeper, Refusal
 
+_OPEN = ConnectionState.OPEN
 _CHUNK = 65_536
 _QUEUE = 16  # messages buffered by the library before it stops reading
 _HANDSHAKES = 64
@@ -45,13 +48,16 @@ class _Stream(trio.abc.Stream):
     wsproto would lose them. Before `open`, a close lets the peer read the reply.
     """
 
-    def __init__(self, sock: trio.socket.SocketType, timeouts: Timeouts) -> None:
+    def __init__(self, sock: socket.socket, timeouts: Timeouts) -> None:
         self.ended = trio.CancelScope()
         self._upgraded = trio.Event()
         self._shaken = False
         self._seam = b""
         self._held = b""
-        self._stream = trio.SocketStream(sock)
+        self._sock = sock
+        self._rest: bytes | memoryview = b""
+        """Output that `write` has taken and the socket has not."""
+        self._stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
         self._stalled = timeouts.stalled
         self._written = False
 
@@ -85,9 +91,24 @@ class _Stream(trio.abc.Stream):
     def open(self) -> None:
         self._upgraded.set()
 
+    def write(self, data: bytes) -> bool:
+        """Write without blocking, outside of `send_all` only; the next `send_all` begins with the
+        rest. Return False if there is one."""
+        try:
+            count = self._sock.send(data, socket.MSG_DONTWAIT)
+        except OSError:
+            count = 0  # `send_all` raises the error.
+        if count == len(data):
+            return True
+        self._rest = memoryview(data)[count:]
+        return False
+
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         self._written = True
         view = memoryview(data)
+        if self._rest:
+            rest, self._rest = self._rest, b""
+            view = memoryview(b"".join((rest, view)) if view else rest)
         for start in range(0, len(view), _CHUNK):
             with trio.move_on_after(self._stalled) as scope:
                 await self._stream.send_all(view[start : start + _CHUNK])
@@ -123,10 +144,17 @@ class WebSocketWire:
     transport: Literal["unix", "websocket"] = "websocket"
 
     def __init__(
-        self, connection: WebSocketConnection, max_message: int, timeouts: Timeouts
+        self,
+        connection: WebSocketConnection,
+        stream: _Stream,
+        max_message: int,
+        timeouts: Timeouts,
     ) -> None:
         self.fault: RpcError | None = None
         self._connection = connection
+        self._stream = stream
+        self._is_begun = False
+        """True if the frame of the message that `send` gets next is in the stream already."""
         self._max = max_message
         self._timeouts = timeouts
 
@@ -149,15 +177,34 @@ class WebSocketWire:
         return message
 
     def write(self, data: bytes | memoryview) -> int:
-        """Write nothing: every write waits."""
+        """Write all or, by the count, nothing: the library's `send_message` takes a task, a lock
+        and three turns of the loop."""
+        connection = self._connection
+        if connection._stream_lock.locked() or connection._wsproto.state is not _OPEN:
+            return 0
+        frame = connection._wsproto.send(TextMessage(data=str(data, "utf-8")))
+        if self._stream.write(frame):
+            return len(data)
+        self._is_begun = True
         return 0
 
     async def send(self, data: bytes | memoryview) -> int:
         try:
-            await self._connection.send_message(str(data, "utf-8"))
+            if self._is_begun:
+                self._is_begun = False
+                await self._finish_frame()
+            else:
+                await self._connection.send_message(str(data, "utf-8"))
         except ConnectionClosed as closed:
             raise Disconnected(f"closed the WebSocket: {closed.reason}") from None
         return len(data)
+
+    async def _finish_frame(self) -> None:
+        async with self._connection._stream_lock:
+            try:
+                await self._stream.send_all(b"")
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                raise Disconnected("closed the WebSocket") from None
 
     async def writable(self) -> None:
         """Return at once: pings detect a stalled peer."""
@@ -243,7 +290,7 @@ async def _serve_peer(
     pending: OrderedDict[trio.CancelScope, None],
 ) -> None:
     try:
-        stream = _Stream(trio.socket.from_stdlib_socket(sock), rpc_context.timeouts)
+        stream = _Stream(sock, rpc_context.timeouts)
     except OSError:
         sock.close()
         pending.pop(scope, None)
@@ -268,7 +315,7 @@ async def _serve_peer(
                 else:
                     upgraded = await request.accept(subprotocol=verdict)
                     wire = WebSocketWire(
-                        upgraded, rpc_context.limits.max_message, rpc_context.timeouts
+                        upgraded, stream, rpc_context.limits.max_message, rpc_context.timeouts
                     )
                     stream.open()
             pending.pop(scope, None)
