@@ -68,8 +68,8 @@ async def connect(
 
     `hear` is called with each notification's method and JSON params, and must not block. `answer`
     is awaited for each question, `approve` for each approval, in tasks of their own; raising
-    `Declined` leaves the request to others. With either, loss of the connection cancels the block,
-    which raises `ConnectionLost`; otherwise the next call raises.
+    `Declined` leaves the request to other clients. With either, loss of the connection cancels the
+    block, which raises `ConnectionLost`; otherwise the next call raises.
     """
     address = chosen_address(host, socket, os.environ)
     haft = Haft(

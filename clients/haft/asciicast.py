@@ -50,7 +50,7 @@ class Event(NamedTuple):
     """Since the start."""
 
     code: str
-    """`o` output, `i` input, `r` resize, `m` marker, `x` exit status; readers skip others."""
+    """`o` output, `i` input, `r` resize, `m` marker, `x` exit status; readers skip other events."""
 
     data: str
 

@@ -85,8 +85,8 @@ class Haft(BlockingConnection, Calls):
         `haft_protocol.paths`.
 
         `host` is an address such as `ssh://user@box` (docs/hosts.md). `autostart` starts a daemon
-        when none answers. `session` and `root` are defaults of calls. Raises `InvalidAddress` for no
-        address, `NotRunning`, `StartFailed` or `Unreachable` after at most `timeout` seconds: by
+        when none answers. `session` and `root` are defaults of calls. Raises `InvalidAddress` for
+        no address, `NotRunning`, `StartFailed` or `Unreachable` after at most `timeout` seconds: by
         default 5, for another machine 30.
         """
         address = chosen_address(host, socket, os.environ)
@@ -109,7 +109,7 @@ class Haft(BlockingConnection, Calls):
         return self._start(method, params)
 
     def finish(self, number: int, *, timeout: float | None = None) -> Any:
-        """Wait for the reply to a started request; keep others that arrive meanwhile."""
+        """Wait for the reply to a started request; keep other replies that arrive meanwhile."""
         method = self._due[number][0]
         return decode(method, self._answer(number, timeout))
 

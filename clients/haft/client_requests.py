@@ -1,8 +1,8 @@
 """The daemon's requests to a client on trio: questions and approvals (docs/protocol.md).
 
-Each request has a task, which the daemon may cancel. `Declined` leaves the question to others; any
-other exception propagates to the program, and the daemon learns that no answer comes. The daemon
-validates an answer and asks again with the errors.
+Each request has a task, which the daemon may cancel. `Declined` leaves the question to other
+clients; any other exception propagates to the program, and the daemon learns that no answer comes.
+The daemon validates an answer and asks again with the errors.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ class ClientRequests:
         return self._broken or (self._loss if self.block.cancelled_caught else None)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled, a handler fails, or the connection is lost; refuse earlier requests."""
+        """Serve until cancelled, a handler fails, or the connection is lost; refuse earlier
+        requests."""
         with self._all:
             try:
                 async with trio.open_nursery() as self._nursery:

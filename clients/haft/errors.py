@@ -28,7 +28,8 @@ class HaftError(Exception):
 
 
 class RemoteError(HaftError):
-    """The daemon refused the request; `kind` and `data` are for programs (docs/protocol.md, "Errors")."""
+    """The daemon refused the request; `kind` and `data` are for programs (docs/protocol.md,
+    "Errors")."""
 
     def __init__(self, code: int, kind: str, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -102,4 +103,4 @@ class VersionMismatch(ProtocolFault):
 
 
 class Declined(HaftError):
-    """Raised by a client to leave the question to others."""
+    """Raised by a client to leave the question to other clients."""

@@ -37,7 +37,8 @@ def hello(
 def with_defaults(
     method: str, params: Mapping[str, object], session: str | None, root: str | None
 ) -> dict[str, object]:
-    """Add the client's session, and its root where a tool may start, unless the call names others.
+    """Add the client's session, and its root where a tool may start, unless the call names another
+    session or root.
 
     Even after a refused `initialize` the call stays in its session.
     """

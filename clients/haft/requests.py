@@ -57,7 +57,7 @@ def decode(method: str, result: Raw | bytes) -> Any:
 
 
 def handle_infos(listed: HandlesListResult) -> tuple[HandleInfo, ...]:
-    """Type the listed handles: on the wire a state's fields stand beside the others."""
+    """Type the listed handles: on the wire a state's fields stand beside the handle's."""
     try:
         return tuple(
             msgspec.convert({**entry, "state": {"content": "", **entry}}, HandleInfo)

@@ -84,7 +84,7 @@ class Grid:
                 self._sequence(token["private"], token["numbers"], token["final"])
 
     def trimmed(self) -> list[list[Cell]]:
-        """Return the rows without the blank ones at the end, at least one."""
+        """Return the rows without blank rows at the end, at least one row."""
         rows = self.rows[:]
         while len(rows) > 1 and all(cell == _BLANK for cell in rows[-1]):
             rows.pop()

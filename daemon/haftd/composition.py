@@ -337,7 +337,7 @@ def assemble(
 
 
 def _programs() -> tuple[str, str]:
-    """Return this process's programs, beside which the others of the installation lie."""
+    """Return this process's programs, in the folder of the installation's other programs."""
     return sys.executable, sys.argv[0]
 
 

@@ -1,7 +1,7 @@
 """Log: structured lines on stderr that never block the daemon.
 
-Terminals get readable lines, the journal a `<N>` priority, others JSON. Secrets are redacted. A
-line that would block is dropped and counted.
+Terminals get readable lines, the journal a `<N>` priority, other streams JSON. Secrets are
+redacted. A line that would block is dropped and counted.
 """
 
 from __future__ import annotations

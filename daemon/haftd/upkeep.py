@@ -31,7 +31,8 @@ Serve = Callable[[socket.socket], Awaitable[None]]
 
 
 class Listener:
-    """Listening Unix socket, `owned` unless the service manager's; `close` unlinks only the own inode."""
+    """Listening Unix socket, `owned` unless the service manager's; `close` unlinks only the own
+    inode."""
 
     def __init__(self, path: Path, sock: socket.socket, *, owned: bool) -> None:
         self.path = path
@@ -104,7 +105,7 @@ class Upkeep:
             self._folder = -1
 
     def listen(self, nursery: trio.Nursery, serve: Serve) -> None:
-        """Serve each socket, also future ones, in tasks of `nursery`."""
+        """Serve each socket, also future sockets, in tasks of `nursery`."""
         self._nursery, self._serve = nursery, serve
         for listener in self.listeners:
             nursery.start_soon(listener.serve, serve)

@@ -266,7 +266,7 @@ def handle_exists(handle: str, session: str, state: str) -> RpcError:
 
 
 def tool_not_found(tool: str, known: Sequence[str], refused: str = "") -> RpcError:
-    """Refuse an unknown tool, naming the known ones, or the nearest of many.
+    """Refuse an unknown tool, naming the known tools, or the nearest of many.
 
     `refused`: a clause about an unused definition of that name ("its definition was refused …").
     """

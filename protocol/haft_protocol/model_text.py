@@ -73,7 +73,8 @@ def state_text(
 def await_text(
     result: AwaitResult, inquiries: Mapping[str, Inquiry], held: Container[str] = ()
 ) -> str:
-    """Return the text of several handles: stopped ones with output, others by header line.
+    """Return the text of several handles: stopped handles with output, other handles by header
+    line.
 
     `inquiries` are open questions by handle, `held` the ids of starts that await approval.
     """

@@ -2,7 +2,8 @@
 default, clipboard writes out.
 
 A terminal's answers are typed into the process, so an output that one terminal has answered is shown
-by others without its queries. Source: xterm's ctlseqs, ECMA-48, and the documents of kitty and iTerm2.
+by other terminals without its queries. Source: xterm's ctlseqs, ECMA-48, and the documents of kitty
+and iTerm2.
 
 >>> control_asks(b"6n"), control_asks(b"31m")
 (True, False)

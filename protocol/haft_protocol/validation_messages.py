@@ -130,7 +130,7 @@ def _fields(kind: type[Any]) -> list[str]:
 
 
 def _takes(kind: type[Any], method: str) -> str:
-    """List `kind`'s fields, required ones first and marked."""
+    """List `kind`'s fields, required fields first and marked."""
     fields = msgspec.structs.fields(kind)
     ordered = [f for f in fields if f.required] + [f for f in fields if not f.required]
     listed = ", ".join(f.encode_name + (" (required)" if f.required else "") for f in ordered)

@@ -85,7 +85,8 @@ class SetupRecord:
             _replace(path, content)
 
     def restore(self, paths: list[Path]) -> None:
-        """Put back the replaced files and remove the others, with emptied folders; raise `SetupFailed`."""
+        """Put back the replaced files and remove the new files, with emptied folders; raise
+        `SetupFailed`."""
         for path in paths:
             file = self._content.files[str(path)]
             if file.before is not None:

@@ -112,7 +112,7 @@ class SharedFiles:
         self.remark = remark.format(data=_data_home(env)) if remark else ""
 
     def to_write(self, *, replace: bool = False) -> Changes:
-        """Compare the files with those there; changed ones are written if `replace`."""
+        """Compare the files with those there; changed files are written if `replace`."""
         changes = Changes([], [], {})
         for path, content in self._contents.items():
             if _is_same(read(path), content):
@@ -133,7 +133,7 @@ class SharedFiles:
         return changes
 
     def to_undo(self, *, replace: bool = False) -> Changes:
-        """Compare the recorded files with those there; changed ones are removed if `replace`."""
+        """Compare the recorded files with those there; changed files are removed if `replace`."""
         changes = Changes([], [], {})
         for path in self._record.of_part(self._part):
             if self._record.is_untouched(path) or (replace and not path.is_symlink()):

@@ -109,7 +109,7 @@ class Bridge:
         """Receivers of late replies by the host."""
         self._now = 0.0
         self._hearing: dict[_Request, deque[Raw]] = {}
-        """Requests that receive the daemon's notifications, with queues of unread ones."""
+        """Requests that receive the daemon's notifications, with queues of unread notifications."""
         self._last_asked = 0
         self._legacy = legacy
         self._name = name

@@ -1,7 +1,8 @@
 """A tool's question as a form of MCP, and the answer from the completed form.
 
 A form has a property by the question's id, or one for each field. Options are texts in every
-revision; others appear as their JSON text. A form never asks for a secret, nor to open an address.
+revision; other options appear as their JSON text. A form never asks for a secret, nor to open an
+address.
 """
 
 from __future__ import annotations

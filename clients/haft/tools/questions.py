@@ -1,6 +1,6 @@
 """Questions of a tool to the caller.
 
-The daemon validates the one answer; without it, the tool is cancelled.
+The daemon validates the answer; without it, the tool is cancelled.
 """
 
 from __future__ import annotations

@@ -103,10 +103,10 @@ _MEND = "mend the file, then `haft reload`; `haft stop` if haftd has started wit
 
 
 def load_settings(paths: Paths, before: Settings | None = None) -> tuple[Settings, list[Problem]]:
-    """Read all configuration files, later ones win. Raises `ConfigError` if a named one is absent.
+    """Read all configuration files, later ones win. Raises `ConfigError` if a named file is absent.
 
-    The catalogue reports unreadable files, as they define tools; here one is a problem for its settings.
-    Beside one, sections and servers of `before` that no readable file has are kept.
+    The catalogue reports unreadable files, as they define tools; here one is a problem for its
+    settings. Beside one, sections and servers of `before` that no readable file has are kept.
     """
     problems: list[Problem] = []
     sections: dict[str, dict[str, Any]] = {}

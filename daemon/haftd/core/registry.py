@@ -22,7 +22,7 @@ from .spool import Budget, Spool
 from .termination import LOST, Termination
 
 _MAX_REMEMBERED_IDS = 10_000
-"""Used ids, to distinguish expired from unknown ones."""
+"""Used ids, to distinguish expired from unknown handles."""
 
 _FILES_CLOSED_AT_ONCE = 32
 """Files closed when a spawn lacks descriptors."""
@@ -81,7 +81,7 @@ class Registry:
         retain_all: int = 4096,
         open_max: int = 4096,
     ) -> None:
-        """`open_max` limits the files of stopped handles; others' output is truncated."""
+        """`open_max` limits the files of stopped handles; beyond, their output is truncated."""
         self.on_used: Callable[[str, str, int], None] = lambda session, id, generation: None
         """Called with an id's new last generation; 0 for a never used id."""
         self.on_stopped: Callable[[Handle], None] = lambda handle: None
@@ -99,7 +99,7 @@ class Registry:
         self.truncated_handles = 0
         """Handles that lost output for lack of files."""
         self.truncated_unread = 0
-        """Unread ones among them."""
+        """Unread handles among them."""
         self._by_session: dict[str, SessionHandles] = {}
         self._live = 0
         self._stopped = 0
@@ -459,8 +459,8 @@ class SpawnKey(msgspec.Struct, frozen=True):
 
 
 def admit_batch(spawns: Sequence[SpawnKey], registry: Registry) -> list[RpcError | None]:
-    """Return the clashes of a batch's handle ids, with live handles or each other, which fail the whole
-    batch (docs/protocol.md, "Calling tools"); a repeated call is none."""
+    """Return the clashes of a batch's handle ids, with live handles or each other, which fail the
+    whole batch (docs/protocol.md, "Calling tools"); a repeated call is none."""
     errors: list[RpcError | None] = [None] * len(spawns)
     live: dict[str, dict[str, str]] = {}
     for spawn in spawns:

@@ -1,6 +1,6 @@
 """Line search in a spool's kept output.
 
-Each matching line is returned once, oldest first, long ones cut around the match. Ignores output
+Each matching line is returned once, oldest first, long lines cut around the match. Ignores output
 appended meanwhile.
 """
 

@@ -1,8 +1,8 @@
 """Handles of one session, and the choice of those to evict.
 
 A stopped handle stays until read and its retention is over, a transient one some seconds after its
-last output; above the limits the oldest go, read ones first. Handles with processes stay: no other
-handle could end these.
+last output; above the limits the oldest go, read handles first. Handles with processes stay: no
+other handle could end these.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Output of one handle: a byte stream of which the head and the newest part are kept.
 
 Offsets count from the handle's first byte. Memory holds the newest bytes, a ring in a file the
-older ones: byte `n` at `n % capacity`, which shrinks only before the first wrap: no byte moves. A
+older bytes: byte `n` at `n % capacity`, which shrinks only before the first wrap: no byte moves. A
 full or broken disk costs old output, never the handle.
 """
 
@@ -18,7 +18,7 @@ from .long_strings import NO_STRINGS, LongStrings
 
 
 class SpoolFolder(Protocol):
-    """Anonymous spool files, and named ones for their owner alone."""
+    """Anonymous spool files, and named files for their owner alone."""
 
     def open(self) -> int:
         """Open an anonymous file; raises OSError."""
@@ -40,7 +40,8 @@ class SavedFile(msgspec.Struct, frozen=True):
 
 
 _BLOCK = 65_536
-"""Small chunks are gathered up to this size, chunks of more than two blocks split. Less in little memory."""
+"""Small chunks are gathered up to this size, chunks of more than two blocks split. Less in little
+memory."""
 
 _MIN_LARGE_CHUNK = 4_096
 """Size of a chunk kept as it came."""

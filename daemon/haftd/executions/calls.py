@@ -65,7 +65,7 @@ class LaunchSettings(msgspec.Struct, frozen=True):
     """Environment, names and folders for launches.
 
     `own_paths` are haft's files and folders, never writable in a sandbox, like targets of links in
-    `definitions`, and the `installed` ones. `environ` is the tools' default environment, `nofile`
+    `definitions`, and the `installed` files. `environ` is the tools' default environment, `nofile`
     the original soft limit of descriptors, `containment` the place of cgroups, `outer` the tags of
     handles around this daemon.
     """

@@ -39,7 +39,7 @@ _MAX_WORDS = 5
 _MAX_STDERR_LENGTH = 200
 
 _FileStats = dict[str, tuple[int, int, int] | None]
-"""A program's files, also missing ones, with stat data that changes with the file."""
+"""A program's files, also missing files, with stat data that changes with the file."""
 
 _MAX_ROOTS = 32
 """Roots in which a program's files are watched."""

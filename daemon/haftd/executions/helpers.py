@@ -22,7 +22,7 @@ _MAX_AT_ONCE = 32
 
 
 class HelperRunner(msgspec.Struct):
-    """Runs at most `_MAX_AT_ONCE` helper commands together; others queue."""
+    """Runs at most `_MAX_AT_ONCE` helper commands together; further commands queue."""
 
     calls: Calls
     _turns: trio.Semaphore = msgspec.field(default_factory=lambda: trio.Semaphore(_MAX_AT_ONCE))

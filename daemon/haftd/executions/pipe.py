@@ -1,4 +1,4 @@
-"""Pipe from one handle's output into another's input (`stdin_from`).
+"""Pipe from a handle's output into the input of another handle's process (`stdin_from`).
 
 The source waits while the reader lags more than `execution.MAX_BACKLOG` bytes. Dropped output ends
 the reader: a pipe loses nothing silently.

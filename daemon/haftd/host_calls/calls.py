@@ -23,7 +23,8 @@ log = structlog.get_logger("haftd.host_calls")
 _FILES_S = 30.0
 _MAX_THREADS = 16
 _threads = trio.CapacityLimiter(_MAX_THREADS)
-"""Bounds all tools' threads together: a hanging file system takes no thread of the daemon's others."""
+"""Bounds all tools' threads together: a hanging file system takes no thread of the daemon's other
+tasks."""
 
 P = TypeVar("P", bound=msgspec.Struct)
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import trio
 
 _threads = trio.CapacityLimiter(16)
-"""Bounds all tools' look-ups together: a silent name server takes no thread of the daemon's others."""
+"""Bounds all tools' look-ups together: a silent name server takes no thread of the daemon's other
+tasks."""
 
 
 async def resolve_addresses(host: str, port: int) -> Sequence[str]:

@@ -28,7 +28,7 @@ _PIECE = 1 << 20
 """Bytes searched at once: seconds for the slowest expressions."""
 _MAX_LINE = 500
 MAX_NAME = 255
-"""Characters of a name pattern: longer ones take minutes to compile, and match no name."""
+"""Characters of a name pattern: longer patterns take minutes to compile, and match no name."""
 _MAX_DEPTH = 64
 _MAX_S = 10.0
 

@@ -19,7 +19,7 @@ _DECLINES = (CODES["method_not_found"], CODES["request_cancelled"])
 
 
 class ClientBackend(Backend):
-    """The caller's connection, then its session's (`members`), also later ones."""
+    """The caller's connection, then its session's (`members`), also later connections."""
 
     name = "client"
     takes_secrets = True

@@ -101,7 +101,7 @@ class InquiryKind(Redacted, frozen=True, kw_only=True, eq=False):
 
     @property
     def is_ready(self) -> bool:
-        """True if the message is complete; `prepared` completes the others."""
+        """True if the message is complete; `prepared` completes an incomplete message."""
         return True
 
     async def prepared(self) -> InquiryKind:

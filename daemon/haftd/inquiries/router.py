@@ -64,8 +64,8 @@ class InquiryRouter:
         """Called at the end of each opened inquiry."""
 
     def replace(self, backends: Sequence[Backend]) -> None:
-        """Ask these backends from now on, also for inquiries that others have declined. A running
-        request still counts."""
+        """Ask these backends from now on, also for inquiries that other backends have declined. A
+        running request still counts."""
         self._backends = tuple(backends)
         self._replaced.set()
         self._replaced = trio.Event()
@@ -79,7 +79,8 @@ class InquiryRouter:
         is_queued: bool = False,
         on_end: Callable[[PendingInquiry], None] = lambda pending: None,
     ) -> PendingInquiry:
-        """Open or queue an inquiry, to be answered by `resolve`; settle one with a known end at once."""
+        """Open or queue an inquiry, to be answered by `resolve`; settle one with a known end at
+        once."""
 
         def ended(pending: PendingInquiry) -> None:
             if self._pending.pop(pending, None) is not None:
@@ -156,7 +157,7 @@ class InquiryRouter:
         self._end_all(session, stopping=False)
 
     def stop(self) -> None:
-        """End all inquiries, also later ones."""
+        """End all inquiries, also later inquiries."""
         self._is_stopped = True
         self._end_all(None, stopping=True)
 

@@ -49,7 +49,7 @@ def turn_end(
     caller: Caller,
     params: TurnEndParams,
 ) -> DeferredReply:
-    """End the turn; reply once aborted handles are gone, awaited ones stopped or timed out."""
+    """End the turn; reply once aborted handles are gone, awaited handles stopped or timed out."""
     session = services.access.session_of(caller, params)
     turn = turns.end(session)
     services.inquiries.cache.end_turn(session)

@@ -1,7 +1,7 @@
 """Scan a handle's output for its notices' patterns, line by line.
 
 A slice shrinks with the expressions' cost. A pattern matches a line once, even in pieces. Of its
-matches all are counted, the first lines kept: the first error mostly causes the others.
+matches all are counted, the first lines kept: the first error mostly causes the later errors.
 """
 
 from __future__ import annotations

@@ -115,7 +115,8 @@ class NoticeQueues:
         self._lost: dict[str, int] = {}
 
     def add_state_change(self, handle: Handle, at: float) -> Notice | None:
-        """Queue and return the notice of a new state, `at` seconds since the epoch; None if unwanted."""
+        """Queue and return the notice of a new state, `at` seconds since the epoch; None if
+        unwanted."""
         notice = notice_of(handle, at)
         if notice is None or not _wants(handle, notice.kind):
             return None
@@ -126,7 +127,8 @@ class NoticeQueues:
         return notice
 
     def add_matches(self, handle: Handle, matches: PatternMatches, at: float) -> Notice | None:
-        """Queue matches, merged with unseen earlier ones; return their own notice, None if already read."""
+        """Queue matches, merged with unseen earlier matches; return their own notice, None if
+        already read."""
         read = _read_offset(handle)
         if matches.end <= read:
             return None
@@ -230,7 +232,7 @@ def _wants(handle: Handle, kind: str) -> bool:
 
 
 def _has_end_notice(handle: Handle) -> bool:
-    """True if the end has a notice, so that one of the output is redundant."""
+    """True if the end has a notice, so that a notice of the output is redundant."""
     if not handle.stopped:
         return False
     notice = notice_of(handle, 0.0)

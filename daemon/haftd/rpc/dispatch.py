@@ -266,7 +266,8 @@ class Dispatcher:
         return None
 
     def _batch(self, caller: Caller, items: Sequence[Item], spawns: _Spawns, room: int) -> Steps:
-        """Decide a batch: reserve all spawns' ids, start these, then run the others in order."""
+        """Decide a batch: reserve all spawns' ids, start these, then run the other requests in
+        order."""
         conflicts, releases = yield from self._reserved(caller, spawns)
         try:
             return (yield from self._decide(caller, items, spawns, conflicts, releases, room))
@@ -312,7 +313,7 @@ class Dispatcher:
         return PendingBatch(slots, cancels, reply) if cancels else reply
 
     def _spawns(self, caller: Caller, items: Sequence[Item]) -> tuple[_Spawns, list[Ready]]:
-        """Return the valid spawns by position; invalid ones fail alone."""
+        """Return the valid spawns by position; invalid spawns fail alone."""
         spawns: _Spawns = {}
         waits: list[Ready] = []
         if caller.read_only or (caller.transport != "unix" and not caller.initialized):
@@ -335,8 +336,8 @@ class Dispatcher:
     def _reserved(
         self, caller: Caller, spawns: _Spawns
     ) -> Generator[None, None, tuple[dict[int, RpcError] | None, dict[int, Callable[[], None]]]]:
-        """Return a rejected batch's errors by position (-1: all others), else the functions that
-        release the ids."""
+        """Return a rejected batch's errors by position (-1: of all other requests), else the
+        functions that release the ids."""
         if not spawns:
             return None, {}
         try:

@@ -68,7 +68,8 @@ def _no_room() -> bool:
 
 class Mediation(msgspec.Struct, frozen=True):
     """Access of a mediated tool to the host. `make_program` makes the call of a program (words,
-    folder, names of variables, limits) in the tool's sandbox; `clear_up` follows the last process."""
+    folder, names of variables, limits) in the tool's sandbox; `clear_up` follows the last process.
+    """
 
     access: HostAccess
     make_program: Callable[[tuple[str, ...], str, tuple[str, ...], Mapping[str, float]], Call]
@@ -109,16 +110,18 @@ class Call(Redacted, frozen=True):
     """The tool runs within the daemon."""
 
     surface: Surface = "actions"
-    """The surface of `tools/call`, for tools that describe others."""
+    """The surface of `tools/call`, for tools that describe other tools."""
 
     served: tuple[str, str] | None = None
     """The MCP server of the tool, and the tool's name there."""
 
     save: Callable[[bytes, str], str | None] = _no_folder
-    """Save binary data to a file of the handle with this suffix; returns the path, None on failure."""
+    """Save binary data to a file of the handle with this suffix; returns the path, None on failure.
+    """
 
     again: Callable[[Mapping[str, Any]], Call] | None = None
-    """Resolve the call with these answers; required where `output` is `outcome` and the tool may ask."""
+    """Resolve the call with these answers; required where `output` is `outcome` and the tool may
+    ask."""
 
     mediation: Mediation | None = None
     """Host calls of a tool of the runtime `vfs`."""
@@ -133,7 +136,8 @@ class Call(Redacted, frozen=True):
     """Script of the runtime `fake`."""
 
     def without_launch(self) -> Call:
-        """Return the part of the call that outlives the start, without environment and argv (some KiB)."""
+        """Return the part of the call that outlives the start, without environment and argv (some
+        KiB)."""
         return Call(
             self.tool, _LAUNCHED, self.mark, cgroup=self.cgroup, limit_group=self.limit_group
         )

@@ -20,7 +20,7 @@ _MAX_DEPTH = 16
 _MAX_VALUE_DEPTH = 64
 _MAX_STEPS = 20_000
 _SHARE = 8_000
-"""Steps for one property, so that the others are still coerced."""
+"""Steps for one property, so that the other properties are still coerced."""
 _CHOICES = ("anyOf", "oneOf")
 _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -73,8 +73,8 @@ def coerce(
 
 
 def _is_plain(value: Any, schema: _Schema) -> bool:
-    """Return True if coercion would change nothing: an object of scalars, each of its declared type,
-    and a schema without other keywords. Most calls are, and take a tenth of the time."""
+    """Return True if coercion would change nothing: an object of scalars, each of its declared
+    type, and a schema without other keywords. Most calls are, and take a tenth of the time."""
     if (
         type(value) is not dict
         or not schema.keys() <= _PLAIN_OBJECT
@@ -205,7 +205,8 @@ class _Schemas:
         return value in values
 
     def names(self, schema: _Schema) -> tuple[dict[str, Any], Mapping[str, str]]:
-        """Return all properties of the schema and its subschemas, its own first, and the translated names."""
+        """Return all properties of the schema and its subschemas, its own first, and the translated
+        names."""
         cached = self._named.get(id(schema))
         if cached is None:
             properties = self._all_properties(schema)

@@ -40,7 +40,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """A provider's subset of JSON Schema."""
 
     keeps: frozenset[str]
-    """Kept keywords; others go to the description."""
+    """Kept keywords; other keywords go to the description."""
     formats: frozenset[str] | None = None
     """Kept values of `format`; None: all."""
     root_choice: bool = False
@@ -53,8 +53,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     enum: Literal["any", "typed", "text"] = "any"
     """Values of an `enum`: any, one type, or strings."""
     strict: bool = False
-    """Every property is required (optional ones are nullable) and objects are closed; an object
-    without properties is a JSON string."""
+    """Every property is required (optional properties are nullable) and objects are closed; an
+    object without properties is a JSON string."""
     types: bool = True
     """Each value needs a type, each list items, each object properties."""
     plain_patterns: bool = False
@@ -65,9 +65,9 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     property_rest: str = ""
     """Permitted characters of property names, inside a character class; empty: all."""
     depth: int = 32
-    """Nesting of lists and objects; deeper ones are JSON strings."""
+    """Nesting of lists and objects; deeper values are JSON strings."""
     enum_values: int | None = None
-    """Values of all `enum` together; only the first of longer ones are kept in a description."""
+    """Values of all `enum` together; only the first of more values are kept in a description."""
     long_enum: tuple[int, int] | None = None
     """Above the first number of values, the second bounds their characters."""
     properties: int | None = None

@@ -32,7 +32,7 @@ _OFFERING = frozenset(["type", "enum", "const"])
 
 
 class Names:
-    """Sentences about unknown names, with a limited search for similar ones."""
+    """Sentences about unknown names, with a limited search for similar names."""
 
     def __init__(self) -> None:
         self._left = _MAX_SUGGESTED

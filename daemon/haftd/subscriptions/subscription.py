@@ -1,6 +1,6 @@
 """A client's subscription to a session, or to all: handles, events, inquiries, notices.
 
-Queued notices are bounded: the oldest are dropped and counted, critical ones never.
+Queued notices are bounded: the oldest are dropped and counted, critical notices never.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Subscription:
         self._tools_changed = False
 
     def follow(self, handle: Handle, offset: int | None = None) -> None:
-        """Follow a handle, unless the subscription names others; output starts at `offset`."""
+        """Follow a handle, unless the subscription names other handles; output starts at `offset`."""
         if self._handles is not None and handle.id not in self._handles:
             return
         if not self._events <= _SESSION_EVENTS and handle not in self._followers:
@@ -136,7 +136,7 @@ class Subscription:
             self._queue.add(self)
 
     def inquiry_closed(self, kind: InquiryKind) -> None:
-        """Queue an inquiry's end; one whose opening is unsent is dropped."""
+        """Queue an inquiry's end; an inquiry with an unsent opening is dropped."""
         if not self._covers(kind):
             return
         if self._inquiries.pop(kind, False):
@@ -151,7 +151,7 @@ class Subscription:
         return self._handles is None or kind.labels.get("handle") in self._handles
 
     def push_notice(self, session: str, notice: Notice) -> None:
-        """Queue a notice of a session; critical ones go first."""
+        """Queue a notice of a session; critical notices go first."""
         is_for_it = self._handles is None or notice.id in self._handles
         if "notification" not in self._events or not is_for_it:
             return

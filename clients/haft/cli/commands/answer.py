@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _find(name: str, inquiries: tuple[Inquiry, ...]) -> Inquiry:
-    """Return the inquiry with this id, else the one of the handle with this id."""
+    """Return the inquiry with this id, else the inquiry of the handle with this id."""
     matches = [inquiry for inquiry in inquiries if name == inquiry.inquiry_id]
     matches = matches or [inquiry for inquiry in inquiries if name == inquiry.handle]
     if not matches:

@@ -31,12 +31,12 @@ Keys go to the program, except those after C-\ :
   C-\ ?      show this
 Where C-\ is hard to type, choose another key with --detach-key, or for good with HAFT_DETACH_KEY.
 
-The program's terminal becomes as large as yours; the one who came or resized last decides. Who
-reads the handle meanwhile loses nothing by it. A question that the handle asks is shown in the last
-row and answered there. What you type is in the audit log, but for what a program reads by the line
-with its echo off, as sudo does: a password for one that shows stars is better given from another
-terminal, with `haft apply ID --line - --secret`. An attach that is ended by a signal exits with 128
-and its number.
+The program's terminal becomes as large as yours; the client that attached or resized last decides.
+Other clients that read the handle lose nothing by it. A question that the handle asks is shown in
+the last row and answered there. What you type is in the audit log, but for what a program reads by
+the line with its echo off, as sudo does: a password for one that shows stars is better given from
+another terminal, with `haft apply ID --line - --secret`. An attach that is ended by a signal exits
+with 128 and its number.
 
 examples:
   haft attach work

@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _elsewhere(haft: BlockingConnection, encoded: bytes) -> tuple[str, ...]:
-    """Return the session of each live handle of other sessions, if this one has no handle."""
+    """Return the session of each live handle of other sessions, if this session has no handle."""
     if handle_entries(encoded):
         return ()
     try:

@@ -473,7 +473,7 @@ def _conflict(unit: Path, record: SetupRecord) -> str:
 
 
 def _remove_units(manager: UserManager, record: SetupRecord) -> None:
-    """Stop, disable and restore the units; missing ones are no failure."""
+    """Stop, disable and restore the units; missing units are no failure."""
     with suppress(ManagerFailed):
         manager.call("disable", "--now", *UNITS)
     with suppress(ManagerFailed):  # Loaded only when failed or active.

@@ -89,7 +89,7 @@ def _describe(tool: ToolInfo) -> None:
 
 
 def _show_arguments(tool: ToolInfo) -> None:
-    """Show each argument, the required ones first, and an example."""
+    """Show each argument, required arguments first, and an example."""
     arguments = sorted(
         arguments_of(tool.parameters).values(), key=lambda each: not each.is_required
     )

@@ -91,7 +91,7 @@ class PendingInput:
         elif refused.kind != "action_not_supported":
             raise refused
         elif len(lines) > 1:
-            # The daemon refuses one of the lines; the others may pass.
+            # The daemon refuses one of the lines; the other lines may pass.
             self._waiting.extendleft(reversed(lines))
         else:
             return refused.message

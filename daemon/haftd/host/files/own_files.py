@@ -28,7 +28,7 @@ class Mount(NamedTuple):
 
 
 def mounts(mountinfo: str | None = None) -> tuple[Mount, ...]:
-    """Return this process's mounts, later ones over earlier."""
+    """Return this process's mounts, later over earlier mounts."""
     if mountinfo is None:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
             mountinfo = file.read()

@@ -63,8 +63,8 @@ def prepare(folder: Path, *, ours: bool = True) -> None:
 def prepare_state(folder: Path, inner: Sequence[str]) -> None:
     """Create or check the state folder with these folders inside; raise FolderRefused, OSError.
 
-    Each may be a link to a place that others cannot write to. Homes may be open to a group of one
-    member.
+    Each may be a link to a place that other users cannot write to. Homes may be open to a group of
+    one member.
     """
     for place in (folder, *(folder / name for name in inner)):
         _make(place)
@@ -181,7 +181,8 @@ def inode_of(path: Path) -> Inode | None:
 
 
 def unlink_inode(path: Path, inode: Inode | None) -> None:
-    """Unlink the path if it leads to `inode`. Close a socket afterwards: an open inode is not reused."""
+    """Unlink the path if it leads to `inode`. Close a socket afterwards: an open inode is not
+    reused."""
     if inode is not None and inode_of(path) == inode:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()

@@ -1,4 +1,4 @@
-"""Folder of spools: unnamed files, and named ones for a user to read.
+"""Folder of spools: unnamed files, and named files for a user to read.
 
 Names begin with the daemon's home: daemons may share the folder.
 """
@@ -16,7 +16,8 @@ from haftd.host.descriptors import has_room
 
 
 class SpoolFolder:
-    """Opens files in `path`; `make_room` closes descriptors if none is left, and returns True if it did."""
+    """Opens files in `path`; `make_room` closes descriptors if none is left, and returns True if it
+    did."""
 
     def __init__(self, path: Path, home: str, make_room: Callable[[], bool]) -> None:
         self._path = path

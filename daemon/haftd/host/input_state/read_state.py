@@ -49,7 +49,8 @@ class ReadState(NamedTuple):
     `unknown`, None if busy. Always a line on a pipe."""
     certain: bool = False
     pids: tuple[int, ...] = ()
-    """The waiting processes; of `unknown` the hidden ones, of `busy` those in the foreground."""
+    """The waiting processes; of `unknown` the hidden processes, of `busy` those in the foreground.
+    """
     within_ms: int | None = None
     """Longest timeout of the waits; None when one has none."""
     relays: bool = False

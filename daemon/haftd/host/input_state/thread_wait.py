@@ -28,12 +28,13 @@ class ThreadState(NamedTuple):
     within_ms: int | None = None
     """Timeout of the wait in milliseconds; None for never."""
     outward: bool = False
-    """The thread waits for an outside peer, perhaps among others: a socket, or an unidentified terminal."""
+    """The thread waits for an outside peer, perhaps among other files: a socket, or an unidentified
+    terminal."""
     terminals: frozenset[tuple[int, int]] = frozenset()
     """Terminals of other awaited masters: number and descriptor."""
     loops: bool = False
     """The thread waits in an epoll for more than the file. Entries that libuv has stopped reading
-    stay until its loop next runs, except one-shot ones (EPOLLONESHOT)."""
+    stay until its loop next runs, except one-shot entries (EPOLLONESHOT)."""
     idle: bool = False
     """The thread waits without timeout for a lock or work, or does housekeeping of an event loop or
     runtime (Go) between long sleeps."""

@@ -1,4 +1,4 @@
-"""Snapshot of processes: threads that wait for a file, and the others' activity.
+"""Snapshot of processes: threads that wait for a file, and the activity of other threads.
 
 Each thread is seen at its own moment: `confirm` returns the waits that still last.
 """

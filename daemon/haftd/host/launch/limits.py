@@ -1,6 +1,6 @@
 """Resource limits of a child, set at the gate.
 
-Hard limits equal the soft ones, except for CPU time, two seconds above for the soft one's signal,
+Hard limits equal the soft limits, except for CPU time, two seconds above for the soft one's signal,
 and for open files, the daemon's.
 """
 

@@ -29,10 +29,12 @@ _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _STREAM, _SEQPACKET, _TYPE = 1, 5, 0xF
 _TCP, _FASTOPEN = 6, 0x20000000
 _SETLEASE = 1024
-"""Operation of `fcntl` on a read-only file that makes others wait, or fail to get the file."""
+"""Operation of `fcntl` on a read-only file that makes other processes wait, or fail to get the
+file."""
 _NEW_LISTENER = 1 << 3
 _ROUTES: Final = ((0, (4, 50)), (1, (25, 62)))
-"""Options of sockets that route packets: IP_OPTIONS, IP_UNICAST_IF; SO_BINDTODEVICE, SO_BINDTOIFINDEX."""
+"""Options of sockets that route packets: IP_OPTIONS, IP_UNICAST_IF; SO_BINDTODEVICE,
+SO_BINDTOIFINDEX."""
 _SETFLAGS, _FSSETXATTR = 0x40086602, 0x401C5820
 """Requests of `ioctl` that change a file's attributes, also if open for reading."""
 
@@ -328,7 +330,8 @@ def make_filter(*, network: Network, metadata: bool) -> bytes:
 
 
 def _only_proxy(machine: _Machine) -> list[bytes]:
-    """Leave sockets of TCP that the supervisor connects; data that opens a connection has a destination."""
+    """Leave sockets of TCP that the supervisor connects; data that opens a connection has a
+    destination."""
     code = _when(
         machine.socket,
         _instruction(_LD, _argument(0)),

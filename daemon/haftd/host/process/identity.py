@@ -1,6 +1,6 @@
-"""Identify a process by more than its pid, which the kernel reuses: start time in ticks (field 22 of
-stat), the pidfd's inode (unique within a boot from Linux 6.9, 0 before), boot id and inode of the
-pid namespace.
+"""Identify a process by more than its pid, which the kernel reuses: start time in ticks (field 22
+of stat), the pidfd's inode (unique within a boot from Linux 6.9, 0 before), boot id and inode of
+the pid namespace.
 
 Standard library only, for the guardian.
 """
@@ -69,8 +69,8 @@ def pidfd_inode(pidfd: int) -> int:
 
 
 def pidfd_key(pid: int, pidfd: int) -> int:
-    """Return a number by which a process differs from all others of its pid: the pidfd's inode, or
-    the start in ticks, 0 for a gone process."""
+    """Return a number by which a process differs from all other processes of its pid: the pidfd's
+    inode, or the start in ticks, 0 for a gone process."""
     inode = pidfd_inode(pidfd)
     if inode:
         return inode

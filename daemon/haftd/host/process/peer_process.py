@@ -103,7 +103,7 @@ async def identify_tcp(sock: socket.socket) -> PeerProcess:
     holder = await _holder(inode, descendants)
     if holder is None:
         holder = await _holder(inode, (pid for pid in every_pid() if pid not in descendants))
-    # A holder among the others may be a descendant forked meanwhile.
+    # A holder among the other processes may be a descendant forked meanwhile.
     line = None if holder in (None, os.getpid()) else lineage(holder, os.getpid())
     return PeerProcess(holder or 0, uid, None, line)
 

@@ -60,8 +60,8 @@ class Journal:
     def open(cls, path: Path) -> Journal:
         """Read the file; no content makes this fail.
 
-        `records` are then the live ones, `problems` the faults. A bad file gets a second name and
-        stays until `compact`: a crash between loses no record.
+        `records` are then the live records, `problems` the faults. A bad file gets a second name
+        and stays until `compact`: a crash between loses no record.
         """
         journal = cls(path)
         try:

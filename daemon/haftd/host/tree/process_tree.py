@@ -244,8 +244,8 @@ class ProcessTree:
         """Return the living processes, and True if none can have been missed.
 
         A process that ends during the search may leave a child behind the end of the list. Once the
-        leader is reaped, a list of only other handles' children, dead ones included, has no such
-        process.
+        leader is reaped, a list of only other handles' children, dead children included, has no
+        such process.
         """
         processes: dict[int, _Member] = {}
         if self._is_over:

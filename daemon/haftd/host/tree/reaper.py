@@ -95,7 +95,7 @@ class Reaper:
         return self._reap_strangers()
 
     def _reap_strangers(self) -> bool:
-        """Check all children: a stranger in waitid hides others."""
+        """Check all children: a library's child in waitid hides other children."""
         own_tag = _own_tag()
         dead: dict[int, int] = {}
         for pid in child_lister()(os.getpid()):

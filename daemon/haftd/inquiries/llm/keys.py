@@ -15,11 +15,13 @@ _KEY = lazy_pattern(r"[\x21-\x7e]{1,8192}")
 
 
 class NoKey(Exception):
-    """The key is unavailable; the message has reason and remedy, never the content of file or variable."""
+    """The key is unavailable; the message has reason and remedy, never the content of file or
+    variable."""
 
 
 def read_key(settings: LlmSettings, environ: Mapping[str, str]) -> str | None:
-    """Return the key, or None if none is configured. Others must have no access to a file. Raises `NoKey`."""
+    """Return the key, or None if none is configured. Other users must have no access to a key's
+    file. Raises `NoKey`."""
     if settings.key_file is not None:
         place, key = settings.key_file, _from_file(settings.key_file)
     elif settings.key_env is not None:

@@ -99,7 +99,7 @@ class Turn(Redacted, frozen=True):
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """Content of a request. `replies` covers all open calls, as no provider accepts open ones."""
+    """Content of a request. `replies` covers all open calls, as no provider accepts open calls."""
 
     conversation: Conversation
     replies: tuple[tuple[OpenCall, str], ...]

@@ -1,6 +1,6 @@
 """Socket activation: LISTEN_FDS, LISTEN_FDNAMES, LISTEN_PID, see sd_listen_fds(3).
 
-`rpc` is a Unix stream socket, `ws` a TCP socket on loopback; others are closed and reported.
+`rpc` is a Unix stream socket, `ws` a TCP socket on loopback; other sockets are closed and reported.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Unaskable(ValueError):
 
 
 class WrongValue(ValueError):
-    """Value that the property refuses; the message names the accepted ones."""
+    """Value that the property refuses; the message names the accepted values."""
 
 
 class Step(msgspec.Struct, frozen=True):

@@ -25,8 +25,8 @@ class InvalidMark(ValueError):
 
 
 def read_marks(schema: Mapping[str, Any]) -> HeaderMarks:
-    """Return the marks of a schema, nested ones too. Raises `InvalidMark` unless each is on a
-    string, integer or boolean and has a unique HTTP token (any case) as its name."""
+    """Return the marks of a schema, also of nested properties. Raises `InvalidMark` unless each is
+    on a string, integer or boolean and has a unique HTTP token (any case) as its name."""
     marks: dict[tuple[str, ...], str] = {}
     for path, subschema in _marked(schema, ()):
         name = subschema[_MARK]

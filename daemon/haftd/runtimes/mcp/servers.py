@@ -39,14 +39,15 @@ class Servers:
         return [server for server in servers if server is not None and server.is_due]
 
     async def list_tools(self, servers: Iterable[Server], within_s: float = float("inf")) -> None:
-        """Wait until the servers have listed their tools or failed, or `within_s`; openings continue."""
+        """Wait until the servers have listed their tools or failed, or `within_s`; openings
+        continue."""
         with trio.move_on_after(within_s):
             async with trio.open_nursery() as nursery:
                 for server in servers:
                     nursery.start_soon(_connect, server)
 
     def replace(self, settings: Mapping[str, McpServer]) -> set[str]:
-        """Apply the settings: end changed servers, restart eager ones; return the changed names."""
+        """Apply the settings: end changed servers, restart eager servers; return the changed names."""
         before, self._settings = self._settings, dict(settings)
         changed = {
             name for name in before.keys() | settings if before.get(name) != settings.get(name)

@@ -1,5 +1,5 @@
-"""Params and results of MCP, read leniently: missing fields have defaults, unknown ones are
-ignored, a malformed tool or block is left out."""
+"""Params and results of MCP, read leniently: missing fields have defaults, unknown fields
+are ignored, a malformed tool or block is left out."""
 
 from __future__ import annotations
 

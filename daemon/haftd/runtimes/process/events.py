@@ -86,7 +86,7 @@ class Requests(Protocol):
 
 
 class LiveControl(PipeControl):
-    """Sends input as notifications; `questions` are the unanswered ones."""
+    """Sends input as notifications; `questions` are the unanswered questions."""
 
     def __init__(
         self,
@@ -264,7 +264,8 @@ class Live:
                     self._notify("apply", {"question": name, "input": answer})
 
     async def _serve_questions(self) -> None:
-        """Answer the questions; after the final state close the input and end the tool after the grace."""
+        """Answer the questions; after the final state close the input and end the tool after the
+        grace."""
         try:
             await self._answer()
         except ToolFailed as failure:

@@ -1,4 +1,4 @@
-"""Limits of a handle, and the one that ended it.
+"""Limits of a handle, and the limit that ended the handle.
 
 Rlimits are of each process, and do not bind the superuser. A `LimitGroup` has the kernel count;
 other sums are polled, rarely when far off. With status 0 no limit is passed.
@@ -121,7 +121,8 @@ class ResourceLimits:
         return not self._polled.isdisjoint(("cpu_s", "memory"))
 
     def passed_sum(self, pids: Sequence[int]) -> str | None:
-        """Return the other limit passed by the processes together; set the pause until the next poll."""
+        """Return the other limit passed by the processes together; set the pause until the next
+        poll."""
         shortest, pause = _LONGEST_PAUSE_S
         before, self._looked = self._looked, (pids, usage.run_s(pids))
         if self.counts_processes and os.geteuid() == 0:
@@ -146,7 +147,8 @@ class ResourceLimits:
     def next_pause_s(self, pause_s: float) -> float:
         """Return the pause until the next poll after one of `pause_s`.
 
-        After the highest count so far it is short: forks that double are counted while they are few.
+        After the highest count so far it is short: forks that double are counted while they are
+        few.
         """
         if self._is_growing:
             return FIRST_PAUSE_S

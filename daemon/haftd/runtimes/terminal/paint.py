@@ -41,7 +41,7 @@ _APART = (*_ALTERNATE, _ORIGIN, _MARGINS, _CLUSTERS, b"?3", b"?40", b"?1048", b"
 _OF_TERMINAL = frozenset({"modes", "scrolling_region", "tabstops", "keyboard"})
 _OF_CURSOR = ("cursor", "style", "protection", "kitty_keyboard", "charsets")
 _SHAPES = {0: 5, 1: 1, 2: 3}
-"""Numbers of blinking shapes; the steady ones are the next."""
+"""Numbers of blinking shapes; the steady shapes are the next."""
 
 _FIRST_SHAPE = (1, False)
 

@@ -20,7 +20,7 @@ _DATA = {
 
 
 class Contents(NamedTuple):
-    """`lines` are rows without trailing blanks, perhaps without the last empty ones."""
+    """`lines` are rows without trailing blanks, perhaps without the last empty rows."""
 
     lines: list[str]
     cursor: tuple[int, int]

@@ -348,7 +348,7 @@ def _added(before: _Page, now: _Page) -> str:
 
 
 def _changed_rows(old: list[str], new: list[str]) -> str:
-    """Return the changed rows, and blank ones between neighbours."""
+    """Return the changed rows, and blank rows between neighbours."""
     parts: list[str] = []
     blank: int | None = None
     for at, line in enumerate(new):

@@ -54,8 +54,8 @@ _UTF8 = lazy_pattern(r"\.utf-?8(@|\Z)", re.IGNORECASE)
 
 
 class Variables(dict[str, str]):
-    """Environment that nobody changes: derived ones are remembered by its identity, for which no
-    value is read."""
+    """Environment that no code changes: derived environments are remembered by its identity, for
+    which no value is read."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 

@@ -2,7 +2,7 @@
 them.
 
 A kind (`fs`, `net`, `env`, `commands`) that is None is open; an empty one grants nothing. The rule
-with the longest path, or the most specific address, decides; of two equal ones the denial. Paths
+with the longest path, or the most specific address, decides; of two equal rules the denial. Paths
 and URLs are compared as texts: resolve them first.
 """
 
@@ -399,7 +399,7 @@ def _fits(pattern: tuple[str, ...], args: tuple[str, ...]) -> bool:
 
 
 def _fits_word(pattern: str, word: str) -> bool:
-    """Match a whole word; only `*` is no character like others.
+    """Match a whole word; only `*` is no plain character.
 
     >>> _fits_word("a*c", "abc"), _fits_word("a?c", "abc"), _fits_word("[ab]", "a"), _fits_word("a*a", "a")
     (True, False, False, False)

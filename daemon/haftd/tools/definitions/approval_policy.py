@@ -31,7 +31,7 @@ _ON_HANDLES: tuple[PolicedAction, ...] = ("fetch", "apply", "abort")
 
 
 def mode_of(tool: Tool, action: PolicedAction) -> RunMode:
-    """Return an action's mode, for `sandboxed` the one that it means for this tool.
+    """Return an action's mode, for `sandboxed` the mode that stands for this tool.
 
     The action `result` is the release of the tool's result.
     """
@@ -66,7 +66,7 @@ def _mode(run: Run, action: PolicedAction) -> StatedMode:
 
 
 def run_modes(tool: Tool) -> dict[str, RunMode]:
-    """Return the modes of `fetch`, `apply` and `abort`, without `unattended` ones."""
+    """Return the modes of `fetch`, `apply` and `abort`, without the mode `unattended`."""
     modes = {action: mode_of(tool, action) for action in _ON_HANDLES}
     return {action: mode for action, mode in modes.items() if mode != "unattended"}
 

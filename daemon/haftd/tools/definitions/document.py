@@ -81,10 +81,11 @@ class Document(Redacted, frozen=True):
 
 
 def definition_files(folder: Path, on_error: Callable[[OSError], None] | None = None) -> list[Path]:
-    """Return the `*.toml` and `*.py` in a folder and subfolders, sorted by the parts of their paths.
+    """Return the `*.toml` and `*.py` in a folder and subfolders, sorted by the parts of their
+    paths.
 
-    Links to folders are followed once each; hidden folders are skipped, and unlistable ones, which
-    `on_error` gets. Raises `UnreadableFile`.
+    Links to folders are followed once each; hidden folders are skipped, and unlistable folders,
+    which `on_error` gets. Raises `UnreadableFile`.
     """
     files: list[Path] = []
     seen: set[tuple[int, int]] = set()

@@ -1,7 +1,7 @@
 """Tools of one root, from its trusted files, beside the user's own.
 
 A root only adds names, below the user's `'*'`, without `may`. Of a tool's definitions, the first
-file by name wins. The parsed bytes are the hashed ones. Untrusted files are searched for names,
+file by name wins. The parsed bytes are the hashed bytes. Untrusted files are searched for names,
 never parsed.
 """
 
@@ -39,7 +39,8 @@ _TOKEN = lazy_pattern(
     | (?P<dot>\.) | (?P<end>[\n=,\[\]{}])''',
     re.VERBOSE | re.DOTALL,
 )
-"""TOML tokens that contain dots or end a key; an unfinished one extends to its latest possible end."""
+"""TOML tokens that contain dots or end a key; an unfinished one extends to its latest possible end.
+"""
 
 
 class UserTools(msgspec.Struct, frozen=True):

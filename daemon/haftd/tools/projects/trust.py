@@ -1,7 +1,7 @@
 """Trust store: each root's reviewed files, in the state folder.
 
 Trust is in content: a digest, with the text for comparison. A broken store, or one writable by
-others, trusts nothing. Readers and power failures see a whole version.
+other users, trusts nothing. Readers and power failures see a whole version.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Trust:
         return self._now().roots
 
     def grant(self, root: str, trusted: TrustedRoot) -> None:
-        """Trust these files of the root and no others; raises `TrustFault`."""
+        """Trust these files of the root and no other files; raises `TrustFault`."""
         self._change(lambda roots: roots | {root: trusted})
 
     def revoke(self, root: str) -> bool:

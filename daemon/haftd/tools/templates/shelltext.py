@@ -1,7 +1,7 @@
 """Values in a shell script as variables, so that none becomes script text.
 
 References suit the surrounding quotes: `"${V}"` bare, `${V}` in double quotes, `'"${V}"'` in single
-ones. A misparse can split a value or show the reference, never execute the value. Refused: places
+quotes. A misparse can split a value or show the reference, never execute the value. Refused: places
 where the shell evaluates the expansion (arithmetic, array subscripts, back quotes) or has none
 (quoted here-documents). Commands may still evaluate their arguments: `eval`, `sh -c`, `ssh`, `let`,
 `[[ … -eq … ]]`.

@@ -56,7 +56,7 @@ _ARGUMENT = lazy_pattern(r"tool\.arguments\.([A-Za-z_][A-Za-z0-9_]*)")
 _RAW = lazy_pattern(r"\{%[-+]?\s*raw\b")
 
 _MAX_GROWTH = 64
-"""Limit on a value's copies in later ones."""
+"""Limit on a value's copies in later values."""
 
 _TEXT = lazy_pattern(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL)
 _MAKING = lazy_pattern(r"\{%[-+]?\s*(set|with|for|macro|call)\b")
