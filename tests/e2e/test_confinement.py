@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -122,11 +124,32 @@ class Rig:
         return message
 
 
-@pytest.fixture
-def rig(daemon: RunningDaemon) -> Iterator[Rig]:
+@pytest.fixture(scope="module")
+def tools_daemon() -> Iterator[RunningDaemon]:
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    daemon = RunningDaemon(folder)
     daemon.tools(TOOLS)
-    with daemon.connect() as wire:
-        wire.call("tools/reload")
+    yield daemon.start()
+    daemon.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def rig(tools_daemon: RunningDaemon) -> Iterator[Rig]:
+    """The module's daemon, without a session before and after."""
+    with tools_daemon.connect() as wire:
+        yield Rig(tools_daemon, wire)
+    with tools_daemon.connect() as wire:
+        for session in wire.call("session/list")["sessions"]:
+            wire.call("session/close", session=session["session"])
+
+
+@pytest.fixture
+def own_rig(make_daemon: Callable[..., RunningDaemon]) -> Iterator[Rig]:
+    """A daemon of the test's own, for its definitions and its audit log."""
+    daemon = make_daemon()
+    daemon.tools(TOOLS)
+    with daemon.start().connect() as wire:
         yield Rig(daemon, wire)
 
 
@@ -387,16 +410,16 @@ def test_a_model_cannot_use_a_handle_that_acts_for_a_user(
 
 
 def test_a_handle_keeps_its_rights_whatever_its_definition_becomes(
-    rig: Rig,
+    own_rig: Rig,
 ) -> None:
-    rig.person.call("spawn", tool="free", id="p", args={"code": "input()"}, wait="none")
-    rig.daemon.tools(TOOLS.replace('may = ["handles", "approvals", "questions"]', ""))
-    rig.person.call("daemon/reload")
+    own_rig.person.call("spawn", tool="free", id="p", args={"code": "input()"}, wait="none")
+    own_rig.daemon.tools(TOOLS.replace('may = ["handles", "approvals", "questions"]', ""))
+    own_rig.person.call("daemon/reload")
     typed = {"action": "apply", "id": "p", "input": {"line": "x"}}
     with pytest.raises(Refused) as caught:
-        rig.person.call("tools/call", tool="free", arguments=typed)
+        own_rig.person.call("tools/call", tool="free", arguments=typed)
     assert caught.value.code == NOT_AUTHORIZED
-    assert rig.person.call("fetch", id="p")["state"] == "running"
+    assert own_rig.person.call("fetch", id="p")["state"] == "running"
 
 
 def test_a_project_root_grants_nothing(rig: Rig, tmp_path: Path) -> None:
@@ -453,22 +476,22 @@ def test_the_command_line_within_a_handle_gives_the_reason(rig: Rig, other: str)
     assert "haft fetch: This program runs in handle 'w' of session 'mine'" in state["content"]
 
 
-def test_the_audit_log_names_the_handle_a_call_came_from(rig: Rig) -> None:
-    rig.inside(("spawn", {"tool": "run", "id": "d", "args": {"argv": ["true"]}}))
-    path = rig.daemon.state / "haft" / "audit.jsonl"
+def test_the_audit_log_names_the_handle_a_call_came_from(own_rig: Rig) -> None:
+    own_rig.inside(("spawn", {"tool": "run", "id": "d", "args": {"argv": ["true"]}}))
+    path = own_rig.daemon.state / "haft" / "audit.jsonl"
     records = [json.loads(line) for line in path.read_text().splitlines()]
     mine, theirs = ([r for r in records if r.get("handle") == name] for name in ("within", "d"))
     assert "handle" not in mine[0]["client"]
     assert (theirs[0]["client"]["handle"], theirs[0]["client"]["session"]) == ("within", "mine")
 
 
-def test_a_refused_initialize_changes_nothing(rig: Rig) -> None:
+def test_a_refused_initialize_changes_nothing(own_rig: Rig) -> None:
     hello = {"client": {"name": "sly", "version": "0"}, "protocol": 1, "session": "other"}
-    refused, spawned = rig.inside(
+    refused, spawned = own_rig.inside(
         ("initialize", hello), ("spawn", {"tool": "run", "id": "d", "args": {"argv": ["true"]}})
     )
     assert refused["error"]["code"] == NOT_AUTHORIZED and spawned["result"]["session"] == "mine"
-    path = rig.daemon.state / "haft" / "audit.jsonl"
+    path = own_rig.daemon.state / "haft" / "audit.jsonl"
     records = [json.loads(line) for line in path.read_text().splitlines()]
     assert ["name" in record["client"] for record in records if record.get("handle") == "d"] == [
         False
