@@ -536,6 +536,26 @@ async def test_an_unkillable_process_is_named_after_the_timeout(
         assert it.exit is None
 
 
+async def test_the_slow_ends_of_killed_processes_are_awaited(
+    monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
+) -> None:
+    """Of a hundred at the end of a busy processor's queue, one ended in each second."""
+    async with running(script("read x")) as (it, kin):
+        (found,) = kin._find()[0].values()
+        left = [dict.fromkeys(range(count), found) for count in (3, 2, 1, 0, 0)]
+
+        async def wait(*_: object) -> None:
+            mock_clock.jump(4)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ProcessTree, "_find", lambda _: (left.pop(0), True))
+            patch.setattr(ProcessTree, "_send", lambda *_: 1)
+            patch.setattr(ProcessTree, "_wait", wait)
+            kin._seen = dict.fromkeys(range(3), 0)
+            assert await kin.end(0) == () and not left
+        assert it.exit is None
+
+
 async def test_P32_without_descriptors_an_unseen_end_is_not_reported_gone() -> None:
     async with running(script("sleep 60 & echo $!; read x")) as (it, kin):
         other = int(await read_line(it))

@@ -138,7 +138,8 @@ class ProcessTree:
         self.leader.reap()
 
     async def end(self, grace_s: float, kill_s: float = 5.0) -> tuple[int, ...]:
-        """End all processes: TERM (and CONT), up to `grace_s` later KILL, for up to `kill_s`.
+        """End all processes: TERM (and CONT), up to `grace_s` later KILL, until for `kill_s` the
+        number of processes has not been the smallest so far: a killed one needs time to end.
 
         Return the surviving pids; if empty, the leader's status was taken, too. Shield the call: a
         cancellation leaves half of the work.
@@ -162,10 +163,14 @@ class ProcessTree:
             self.limit_group.stop_forks()
         clean = 0
         last: tuple[int, ...] = ()
-        with trio.move_on_after(kill_s):
+        fewest = len(self._seen)
+        with trio.move_on_after(kill_s) as patience:
             while clean < 2:
                 await take_turn()
                 processes, sure = self._find()
+                if len(processes) < fewest:
+                    fewest = len(processes)
+                    patience.deadline = trio.current_time() + kill_s
                 last = tuple(sorted(processes)) or last
                 if not processes:
                     if self._is_over:
