@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from haft.cli import show
 from haft.cli.options import (
     MAX_MS,
     Parser,
     UsageError,
     _folded,
     _folded_command,
+    _Help,
     is_remote,
     named,
     require_local,
@@ -185,3 +187,45 @@ def test_a_long_line_of_help_is_broken_behind_a_blank_a_comma_or_a_bar(width: in
     assert "".join(pieces).replace(" ", "") == line.replace(" ", "")
     for left_alone in (line[:width], f"{line} \\", f"{line} 'quoted'"):
         assert _folded(left_alone, width) == [left_alone]
+
+
+def test_prose_of_the_help_is_wrapped_and_examples_stand_above_their_explanation() -> None:
+    example = "  haft spawn run --id a   starts a command"
+    text = f"one two three\nfour-five six\n\n  short\n{example}\nlast"
+
+    def filled(width: int) -> list[str]:
+        return _Help("haft")._fill_text(text, width, "").splitlines()
+
+    wide = ["one two three four-five six", "", "  short", example, "last"]
+    assert filled(len(example)) == wide
+    assert filled(len(example) - 1) == [
+        *wide[:3],
+        "  haft spawn run --id a",
+        "        starts a command",
+        "last",
+    ]
+    assert filled(20) == [
+        "one two three",
+        "four-five six",
+        "",
+        "  short",
+        "  haft spawn run \\",
+        "      --id a",
+        "        starts a",
+        "        command",
+        "last",
+    ]
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60])
+def test_no_line_of_the_help_is_longer_than_the_terminal_or_forty_columns(
+    monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setattr(show, "columns", lambda: columns)
+    parser = Parser("haft x", about="Shows one thing, and then another, and all of the rest.")
+    parser.add_argument(
+        "--when", choices=["always", "sometimes", "never", "tomorrow"], help="a b c"
+    )
+    lines = parser.format_help().splitlines()
+    assert max(map(len, lines)) <= max(columns, 40)
+    assert max(map(len, lines)) > max(columns, 40) - 14
