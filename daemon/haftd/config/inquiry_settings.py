@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,7 +17,7 @@ from haft_protocol.methods import Problem
 from haft_protocol.questions import Answer
 from haftd.tools.definitions.parameters import InvalidField
 
-from .values import Reader, is_loopback, number, text, texts, unknown
+from .values import Reader, is_loopback, number, read_table, text, texts
 
 ProviderName = Literal["openai", "anthropic", "google", "ollama"]
 
@@ -89,11 +89,9 @@ COMMAND: dict[str, Reader] = {
 def _inquiry_command(value: object) -> InquiryCommand:
     if not isinstance(value, dict):
         raise InvalidField((), "it must be a table of `argv` and `timeout_s`")
-    if strange := sorted(set(value) - set(COMMAND)):
-        raise InvalidField((strange[0],), unknown(strange[0], tuple(COMMAND), "key"))
-    if "argv" not in value:
+    fields = read_table(value, COMMAND)
+    if "argv" not in fields:
         raise InvalidField((), "`argv` is missing")
-    fields = _read(value, COMMAND)
     if not fields["argv"]:
         raise InvalidField(("argv",), "it names no program")
     return InquiryCommand(**fields)
@@ -160,18 +158,8 @@ def read_model_settings(value: Mapping[str, object], settings: LlmSettings) -> L
     for key in ("url", "key_env", "key_file"):
         if key in value:
             raise InvalidField((key,), "only the configuration says where a question and a key go")
-    fields = _read({key: value[key] for key in _MODEL_KEYS if key in value}, LLM)
+    fields = read_table({key: value[key] for key in _MODEL_KEYS if key in value}, LLM)
     return msgspec.structs.replace(settings, **fields)
-
-
-def _read(value: Mapping[str, object], readers: Mapping[str, Reader]) -> dict[str, Any]:
-    fields = {}
-    for key, field in value.items():
-        try:
-            fields[key] = readers[key](field)
-        except InvalidField as wrong:
-            raise InvalidField((key, *wrong.path), wrong.message) from None
-    return fields
 
 
 def _llm(value: object) -> LlmSettings:
@@ -181,12 +169,10 @@ def _llm(value: object) -> LlmSettings:
         raise InvalidField(
             (), "a key does not belong into the configuration: use `key_env` or `key_file`"
         )
-    if strange := sorted(set(value) - set(LLM)):
-        raise InvalidField((strange[0],), unknown(strange[0], tuple(LLM), "key"))
+    fields = read_table(value, LLM)
     for key in ("provider", "model"):
-        if key not in value:
+        if key not in fields:
             raise InvalidField((), f"`{key}` is missing")
-    fields = _read(value, LLM)
     endpoint = _ENDPOINTS[fields["provider"]]
     is_own = fields.setdefault("url", endpoint.url) == endpoint.url
     if "key_env" in fields and "key_file" in fields:

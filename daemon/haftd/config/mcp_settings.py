@@ -19,7 +19,7 @@ from haft_protocol.errors import shown
 from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.definitions.parameters import InvalidField
 
-from .values import Reader, is_loopback, number, texts, unknown
+from .values import Reader, is_loopback, number, read_table, texts
 
 NAME = lazy_pattern(r"[^\s.\"'`\x00-\x1f][^.\"'`\x00-\x1f]{0,47}")
 _VARIABLE = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -155,15 +155,7 @@ def read_server(name: str, value: object) -> McpServer:
         )
     if not isinstance(value, dict):
         raise InvalidField((), "it must be a table")
-    if strange := sorted(set(value) - set(MCP)):
-        raise InvalidField((strange[0],), unknown(strange[0], tuple(MCP), "key"))
-    fields: dict[str, Any] = {}
-    for key, item in value.items():
-        try:
-            fields[key] = MCP[key](item)
-        except InvalidField as wrong:
-            raise InvalidField((key, *wrong.path), wrong.message) from None
-    server = McpServer(**fields)
+    server = McpServer(**read_table(value, MCP))
     if bool(server.command) == bool(server.url):
         raise InvalidField((), "give either `command` or `url`")
     if server.url and (stray := [key for key in _OF_PROGRAMS if key in value]):

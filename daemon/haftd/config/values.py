@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import ipaddress
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from haft_protocol.errors import shown
@@ -77,6 +77,19 @@ def texts(*allowed: str) -> Callable[[object], tuple[str, ...]]:
 
     choice = " of " + ", ".join(f"`{name}`" for name in allowed) if allowed else ""
     return _with_description(read_texts, f"list{choice or ' of texts'}")
+
+
+def read_table(value: Mapping[str, object], readers: Mapping[str, Reader]) -> dict[str, Any]:
+    """Return the settings of a table with these keys and no others; raise `InvalidField`."""
+    if strange := sorted(value.keys() - readers.keys()):
+        raise InvalidField((strange[0],), unknown(strange[0], tuple(readers), "key"))
+    fields = {}
+    for key, item in value.items():
+        try:
+            fields[key] = readers[key](item)
+        except InvalidField as wrong:
+            raise InvalidField((key, *wrong.path), wrong.message) from None
+    return fields
 
 
 def unknown(name: str, names: Sequence[str], noun: str) -> str:
