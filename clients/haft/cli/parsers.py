@@ -68,6 +68,7 @@ def command_parser(name: str) -> Parser:
         epilog=module.EPILOG,
         beyond=getattr(module, "beyond", None),
     )
-    module.configure(parser)
+    if configure := getattr(module, "configure", None):
+        configure(parser)
     common(parser)
     return parser

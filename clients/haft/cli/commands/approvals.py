@@ -22,10 +22,6 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    pass
-
-
 def run(options: argparse.Namespace) -> int:
     with connect(options) as haft:
         encoded = waiting(haft, options)

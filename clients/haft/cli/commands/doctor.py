@@ -64,10 +64,6 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     advice: str = ""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    pass
-
-
 def run(options: argparse.Namespace) -> int:
     require_local(options, subject="doctor looks at files and services")
     findings = [*_places(options), *_editor(), *_setup()]

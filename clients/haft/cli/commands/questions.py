@@ -23,10 +23,6 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    pass
-
-
 def run(options: argparse.Namespace) -> int:
     with connect(options) as haft:
         encoded = list_inquiries(haft, options)

@@ -21,10 +21,6 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    pass
-
-
 def run(options: argparse.Namespace) -> int:
     with connect(options) as haft:
         encoded = haft.raw("daemon/reload")

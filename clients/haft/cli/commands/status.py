@@ -24,10 +24,6 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    pass
-
-
 def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
     """Report a handle in the place of the daemon."""
     if len(words) > 1 or words[0].startswith("-"):

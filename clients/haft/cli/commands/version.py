@@ -15,10 +15,6 @@ EPILOG = ""
 _PATIENCE_S = 5.0
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    pass
-
-
 def run(options: argparse.Namespace) -> int:
     daemon_version: str | None = None
     why = "not running"
