@@ -8,10 +8,7 @@ import msgspec
 import trio
 from msgspec import UNSET, UnsetType
 
-from haft_protocol.methods import (
-    Problem,
-    WebSocketInfo,
-)
+from haft_protocol.methods import Problem, WebSocketInfo
 from haftd.audit import Audit
 from haftd.client_requests import Clients
 from haftd.config.settings import Settings

@@ -6,11 +6,7 @@ from typing import Any
 
 import msgspec
 
-from .approvals import (
-    ApprovalsDecideParams,
-    ApprovalsListParams,
-    ApprovalsListResult,
-)
+from .approvals import ApprovalsDecideParams, ApprovalsListParams, ApprovalsListResult
 from .handles import (
     AbortParams,
     ApplyParams,
@@ -40,16 +36,8 @@ from .inquiries import (
     InquiriesListParams,
     InquiriesListResult,
 )
-from .params import (
-    ID_FORM,
-    Empty,
-    Params,
-)
-from .pushes import (
-    SubscribeParams,
-    SubscribeResult,
-    UnsubscribeParams,
-)
+from .params import ID_FORM, Empty, Params
+from .pushes import SubscribeParams, SubscribeResult, UnsubscribeParams
 from .reports import (
     InitializeResult,
     LimitsResult,
@@ -77,9 +65,7 @@ from .sessions import (
     TurnPolicy,
     TurnResult,
 )
-from .states import (
-    HandleState,
-)
+from .states import HandleState
 from .tools import (
     Annotations,
     CalledAwait,

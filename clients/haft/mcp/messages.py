@@ -11,13 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
 
-from haft_protocol.mcp import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    META_PREFIX,
-    PARSE_ERROR,
-    Message,
-)
+from haft_protocol.mcp import INVALID_PARAMS, INVALID_REQUEST, META_PREFIX, PARSE_ERROR, Message
 
 Id = int | str
 

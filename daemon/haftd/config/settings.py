@@ -25,12 +25,7 @@ from haftd.tools.definitions.document import (
 )
 from haftd.tools.definitions.parameters import InvalidField
 
-from .inquiry_settings import (
-    INQUIRY,
-    SECTIONS,
-    InquirySettings,
-    check_backends,
-)
+from .inquiry_settings import INQUIRY, SECTIONS, InquirySettings, check_backends
 from .mcp_settings import McpServer, read_server
 from .options import ConfigError, Paths
 from .values import Reader, is_loopback, number, size, texts, unknown

@@ -58,10 +58,7 @@ class HostAccess(Redacted, frozen=True):
     Headers may name `variables`; `private` has these and those of programs, by name.
     """
 
-    UNSHOWN: ClassVar[tuple[str, ...]] = (
-        "variables",
-        "private",
-    )
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("variables", "private")
 
     root: str
     policy: AccessPolicy

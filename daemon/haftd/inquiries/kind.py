@@ -36,10 +36,7 @@ class InquiryContext(Redacted, frozen=True, kw_only=True):
 class Answered(Redacted, frozen=True):
     """Checked answer; `source` and `caller` name its author."""
 
-    UNSHOWN: ClassVar[tuple[str, ...]] = (
-        "value",
-        "caller",
-    )
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("value", "caller")
 
     value: Any
     source: Mapping[str, object] = msgspec.field(default_factory=dict)

@@ -13,12 +13,7 @@ import trio
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from haft_protocol.errors import (
-    RpcError,
-    action_not_supported,
-    handle_stopped,
-    invalid_arguments,
-)
+from haft_protocol.errors import RpcError, action_not_supported, handle_stopped, invalid_arguments
 from haft_protocol.methods import (
     AbortParams,
     ApplyParams,
@@ -56,14 +51,7 @@ from .base import DeferredReply, HandleWait, StartServices, then
 from .fetch import fetch
 from .handles_list import handles_list
 from .model_text import MAX_TEXT
-from .modelcall import (
-    handle_of,
-    input_of,
-    params_of,
-    refuse_for_a_person,
-    run_to_end,
-    tool_of,
-)
+from .modelcall import handle_of, input_of, params_of, refuse_for_a_person, run_to_end, tool_of
 from .read import plain_state, read_plain
 from .spawn import spawn
 

@@ -24,11 +24,7 @@ class NoConversation(ValueError):
 
 
 class Conversation(Redacted, frozen=True):
-    UNSHOWN: ClassVar[tuple[str, ...]] = (
-        "messages",
-        "system",
-        "tools",
-    )
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("messages", "system", "tools")
     messages: tuple[Message, ...] = ()
     system: Any = None
     tools: tuple[Any, ...] = ()
@@ -111,10 +107,7 @@ class Exchange(msgspec.Struct, frozen=True):
 class Request(Redacted, frozen=True):
     """POST under the provider's URL. A key is in a header, never in the path."""
 
-    UNSHOWN: ClassVar[tuple[str, ...]] = (
-        "headers",
-        "body",
-    )
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("headers", "body")
 
     path: str
     headers: dict[str, str]

@@ -31,10 +31,7 @@ class Unsent(msgspec.Struct, frozen=True):
 class Received(Redacted, frozen=True):
     """Reply, with header names in lower case."""
 
-    UNSHOWN: ClassVar[tuple[str, ...]] = (
-        "headers",
-        "body",
-    )
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("headers", "body")
 
     status: int
     headers: Mapping[str, str]

@@ -22,10 +22,7 @@ _FORM = lazy_pattern(rb"[A-Za-z0-9_-]{43}\n?")
 
 
 class Credentials(Redacted, frozen=True):
-    UNSHOWN: ClassVar[tuple[str, ...]] = (
-        "token",
-        "key",
-    )
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("token", "key")
     token: str
     key: str
 

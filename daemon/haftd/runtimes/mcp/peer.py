@@ -11,12 +11,7 @@ import structlog
 import trio
 from msgspec import Raw, UnsetType
 
-from haft_protocol.mcp import (
-    CANCELLED,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    Message,
-)
+from haft_protocol.mcp import CANCELLED, INVALID_PARAMS, METHOD_NOT_FOUND, Message
 
 from .shapes import ErrorObject, Id, Progress, convert
 

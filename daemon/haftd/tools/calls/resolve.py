@@ -64,10 +64,7 @@ class ResolvedCall(Redacted, frozen=True):
     HAFT_CALL. `policy` has absolute paths.
     """
 
-    UNSHOWN: ClassVar[tuple[str, ...]] = (
-        "env_overlay",
-        "context_json",
-    )
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("env_overlay", "context_json")
 
     launch: LaunchSpec
     runtime: str

@@ -61,10 +61,7 @@ class HandleCall(Redacted, frozen=True):
     holds `wait`, `pattern`, `timeout_ms` and `view`, if given.
     """
 
-    UNSHOWN: ClassVar[tuple[str, ...]] = (
-        "args",
-        "input",
-    )
+    UNSHOWN: ClassVar[tuple[str, ...]] = ("args", "input")
 
     action: Action
     id: str

@@ -36,17 +36,7 @@ _FUEL = 250_000
 
 # Without `namespace`: one that contains itself crashes the process when rendered.
 _GLOBALS = frozenset(
-    {
-        "tool",
-        "context",
-        "split",
-        "script",
-        "which",
-        "range",
-        "dict",
-        "cycler",
-        "joiner",
-    }
+    {"tool", "context", "split", "script", "which", "range", "dict", "cycler", "joiner"}
 )
 
 
