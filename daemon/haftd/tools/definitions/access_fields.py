@@ -21,7 +21,7 @@ from .access import (
     Right,
     canonical_host,
 )
-from .parameters import InvalidField
+from .parameters import read_flag, wrong
 
 SANDBOXES = ("root",)
 _KINDS = ("fs", "net", "env", "commands")
@@ -38,10 +38,10 @@ _BASE = AccessPolicy(fs=(PathRule(".", frozenset(RIGHTS)),), net=(), env=(), com
 def read_access(value: object) -> dict[str, Any]:
     """Check the rules; return the table as written, for the merge of layers."""
     if not isinstance(value, dict):
-        raise _wrong("it must be a table of fs, net, env and commands")
+        raise wrong("it must be a table of fs, net, env and commands")
     for name in value:
         if name not in _KINDS:
-            raise _wrong(f"there is no such kind of access; they are {', '.join(_KINDS)}", name)
+            raise wrong(f"there is no such kind of access; they are {', '.join(_KINDS)}", name)
     access_policy(value, None, strict=True)
     return value
 
@@ -49,7 +49,7 @@ def read_access(value: object) -> dict[str, Any]:
 def read_sandbox(value: object) -> str:
     if value in SANDBOXES:
         return str(value)
-    raise _wrong(f'it is {shown(value)}; it must be "root"')
+    raise wrong(f'it is {shown(value)}; it must be "root"')
 
 
 def access_policy(
@@ -72,13 +72,9 @@ def access_policy(
     return AccessPolicy(fs, net, env, commands)
 
 
-def _wrong(message: str, *path: str) -> InvalidField:
-    return InvalidField(path, message)
-
-
 def _list(value: object, kind: str, read: Callable[[Any, str], Any]) -> tuple[Any, ...]:
     if not isinstance(value, list):
-        raise _wrong(f"it must be a list of tables, as `[[tools.X.access.{kind}]]`", kind)
+        raise wrong(f"it must be a list of tables, as `[[tools.X.access.{kind}]]`", kind)
     return tuple(read(item, str(at)) for at, item in enumerate(value))
 
 
@@ -87,21 +83,21 @@ def _fs(value: object) -> tuple[PathRule, ...]:
         rules = []
         for word, paths in value.items():
             if word not in _WORDS:
-                raise _wrong(f"there is no such right; they are {', '.join(_WORDS)}", "fs", word)
+                raise wrong(f"there is no such right; they are {', '.join(_WORDS)}", "fs", word)
             if not isinstance(paths, list):
-                raise _wrong("it must be a list of paths", "fs", word)
+                raise wrong("it must be a list of paths", "fs", word)
             for at, path in enumerate(paths):
                 rules.append(PathRule(_path(path, "fs", word, str(at)), frozenset(_WORDS[word])))
         return _merge(tuple(rules))
     if isinstance(value, list) and any(not isinstance(item, dict) for item in value):
-        raise _wrong("a list of paths needs its right: `fs.read = [...]`, `fs.write = [...]`", "fs")
+        raise wrong("a list of paths needs its right: `fs.read = [...]`, `fs.write = [...]`", "fs")
     return _merge(_list(value, "fs", _path_rule))
 
 
 def _path_rule(item: dict[str, Any], at: str) -> PathRule:
     _known(item, ("path", *_WORDS), "fs", at)
     if "path" not in item:
-        raise _wrong("it needs a `path`", "fs", at)
+        raise wrong("it needs a `path`", "fs", at)
     path = _path(item["path"], "fs", at, "path")
     grants: set[Right] = set()
     denies: set[Right] = set()
@@ -109,12 +105,12 @@ def _path_rule(item: dict[str, Any], at: str) -> PathRule:
     for word in _WORDS:
         if word not in item:
             continue
-        allowed = _flag(item[word], "fs", at, word)
+        allowed = read_flag(item[word], "fs", at, word)
         for right in _WORDS[word]:
             (grants if allowed else denies).add(right)
             (denies if allowed else grants).discard(right)
     if not grants and not denies:
-        raise _wrong(f"it names no right; they are {', '.join(_WORDS)}", "fs", at)
+        raise wrong(f"it names no right; they are {', '.join(_WORDS)}", "fs", at)
     return PathRule(path, frozenset(grants), frozenset(denies))
 
 
@@ -124,7 +120,7 @@ def _merge(rules: tuple[PathRule, ...]) -> tuple[PathRule, ...]:
         other = joined.get(rule.path, PathRule(rule.path))
         grants, denies = other.grants | rule.grants, other.denies | rule.denies
         if both := grants & denies:
-            raise _wrong(
+            raise wrong(
                 f"two rules for {rule.path!r} contradict each other about {', '.join(sorted(both))}",
                 "fs",
             )
@@ -134,24 +130,24 @@ def _merge(rules: tuple[PathRule, ...]) -> tuple[PathRule, ...]:
 
 def _path(value: object, *place: str) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
-        raise _wrong("it must be a path, as text", *place)
+        raise wrong("it must be a path, as text", *place)
     parts = value.split("/")
     if ".." in parts:
-        raise _wrong(
+        raise wrong(
             f"{shown(value)} has a `..`, which links change the meaning of; write the path itself",
             *place,
         )
     if "*" in value:
-        raise _wrong(
+        raise wrong(
             f"{shown(value)} is a pattern; a path stands for itself and everything below", *place
         )
     if bare := _BARE_VARIABLE.match(value):
-        raise _wrong(
+        raise wrong(
             f"{shown(value)} begins with a variable, which is written `${{{bare[1]}}}`", *place
         )
     kept = "/".join(part for part in parts if part not in ("", "."))
     if kept.startswith("~") and not value.startswith("/") and parts[0] != "~":
-        raise _wrong(
+        raise wrong(
             f"{shown(value)} begins with a `~` that is not your home folder (`~/`); write an absolute path",
             *place,
         )
@@ -160,15 +156,15 @@ def _path(value: object, *place: str) -> str:
 
 def _net(item: object, at: str) -> NetRule:
     if not isinstance(item, dict):
-        raise _wrong("it must be a table with a `host`", "net", at)
+        raise wrong("it must be a table with a `host`", "net", at)
     _known(item, ("host", "scheme", "port", "path_prefix", "allow"), "net", at)
     host = item.get("host")
     if not isinstance(host, str) or not host:
-        raise _wrong("it needs a `host`", "net", at)
+        raise wrong("it needs a `host`", "net", at)
     host = canonical_host(host)
     if not _HOST.fullmatch(host) and not _is_address(host):
         apart = "; `scheme`, `port` and `path_prefix` are keys of their own" if ":" in host else ""
-        raise _wrong(
+        raise wrong(
             f"{shown(host)} is no host: a name, `*.name`, an address, or `*`{apart}",
             "net",
             at,
@@ -176,15 +172,17 @@ def _net(item: object, at: str) -> NetRule:
         )
     scheme = item.get("scheme")
     if scheme is not None and not (isinstance(scheme, str) and _SCHEME.fullmatch(scheme)):
-        raise _wrong("it must be a scheme in small letters, as https", "net", at, "scheme")
+        raise wrong("it must be a scheme in small letters, as https", "net", at, "scheme")
     port = item.get("port")
     is_number = isinstance(port, int) and not isinstance(port, bool)
     if port is not None and not (is_number and 1 <= port <= 65535):
-        raise _wrong("it must be a port from 1 to 65535", "net", at, "port")
+        raise wrong("it must be a port from 1 to 65535", "net", at, "port")
     prefix = item.get("path_prefix")
     if prefix is not None and not (isinstance(prefix, str) and prefix.startswith("/")):
-        raise _wrong("it must be a path that begins with /", "net", at, "path_prefix")
-    return NetRule(host, scheme, port, prefix, _flag(item.get("allow", True), "net", at, "allow"))
+        raise wrong("it must be a path that begins with /", "net", at, "path_prefix")
+    return NetRule(
+        host, scheme, port, prefix, read_flag(item.get("allow", True), "net", at, "allow")
+    )
 
 
 def _is_address(host: str) -> bool:
@@ -199,10 +197,10 @@ def _env(value: object) -> tuple[EnvRule, ...]:
     if isinstance(value, dict):
         for word in value:
             if word != "read":
-                raise _wrong("there is no such right; it is `read`", "env", word)
+                raise wrong("there is no such right; it is `read`", "env", word)
         names = value.get("read", [])
         if not isinstance(names, list):
-            raise _wrong("it must be a list of names", "env", "read")
+            raise wrong("it must be a list of names", "env", "read")
         return tuple(
             EnvRule(_variable(name, "env", "read", str(at))) for at, name in enumerate(names)
         )
@@ -211,45 +209,43 @@ def _env(value: object) -> tuple[EnvRule, ...]:
 
 def _env_rule(item: object, at: str) -> EnvRule:
     if not isinstance(item, dict):
-        raise _wrong("it must be a table with a `name`; or write `env.read = [...]`", "env", at)
+        raise wrong("it must be a table with a `name`; or write `env.read = [...]`", "env", at)
     _known(item, ("name", "read"), "env", at)
     name = _variable(item.get("name"), "env", at, "name")
-    return EnvRule(name, _flag(item.get("read", True), "env", at, "read"))
+    return EnvRule(name, read_flag(item.get("read", True), "env", at, "read"))
 
 
 def _variable(value: object, *place: str) -> str:
     if isinstance(value, str) and _NAME.fullmatch(value):
         return value
-    raise _wrong(
-        "it must be the name of a variable, in which `*` stands for any characters", *place
-    )
+    raise wrong("it must be the name of a variable, in which `*` stands for any characters", *place)
 
 
 def _commands(value: object) -> tuple[CommandRule, ...]:
     if not isinstance(value, dict):
-        raise _wrong("it must be a table of programs", "commands")
+        raise wrong("it must be a table of programs", "commands")
     rules = []
     for program, item in value.items():
         if not isinstance(item, dict):
-            raise _wrong("it must be a table of `args` and `envs`", "commands", program)
+            raise wrong("it must be a table of `args` and `envs`", "commands", program)
         for key in item:
             if key not in ("args", "envs"):
-                raise _wrong("it has `args` and `envs`", "commands", program, key)
+                raise wrong("it has `args` and `envs`", "commands", program, key)
         args = item.get("args")
         if args is not None:
             if not isinstance(args, list) or not all(_is_texts(words) for words in args):
-                raise _wrong(
+                raise wrong(
                     "it must be a list of lists of words, `**` at the end for the rest",
                     "commands",
                     program,
                     "args",
                 )
             if any("**" in words[:-1] for words in args):
-                raise _wrong("`**` stands at the end only", "commands", program, "args")
+                raise wrong("`**` stands at the end only", "commands", program, "args")
             args = tuple(map(tuple, args))
         envs = item.get("envs", [])
         if not _is_texts(envs):
-            raise _wrong("it must be a list of names", "commands", program, "envs")
+            raise wrong("it must be a list of names", "commands", program, "envs")
         rules.append(CommandRule(program, args, tuple(envs)))
     return tuple(rules)
 
@@ -258,13 +254,7 @@ def _is_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _flag(value: object, *place: str) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise _wrong("it must be true or false", *place)
-
-
 def _known(item: Mapping[str, Any], names: tuple[str, ...], *place: str) -> None:
     for name in item:
         if name not in names:
-            raise _wrong(f"a rule has no such key; they are {', '.join(names)}", *place, name)
+            raise wrong(f"a rule has no such key; they are {', '.join(names)}", *place, name)

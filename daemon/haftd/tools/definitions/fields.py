@@ -28,7 +28,7 @@ from .definition import (
     compile_schema,
 )
 from .notice_rules import read_notify
-from .parameters import InvalidField, read_parameters
+from .parameters import InvalidField, read_flag, read_parameters, wrong
 from .runtime_names import MEDIATED, read_names
 
 NAME = lazy_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -76,42 +76,32 @@ MAY = ("handles", "approvals", "questions")
 _LIMITS = ("memory", "cpu_s", "wall_s", "processes", "output", "fuel")
 
 
-def _wrong(message: str, *path: str) -> InvalidField:
-    return InvalidField(path, message)
-
-
 def read_size(value: object) -> int:
     """Parse bytes: an integer, or a text like "64 MiB"; raises `InvalidField`."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     if isinstance(value, str) and (match_ := _SIZE.fullmatch(value.strip())):
         return int(match_[1]) * _UNITS[match_[2]]
-    raise _wrong(f'it is {shown(value)}; a size is a number of bytes, or a text like "64 MiB"')
+    raise wrong(f'it is {shown(value)}; a size is a number of bytes, or a text like "64 MiB"')
 
 
 def _text(value: object) -> str:
     if isinstance(value, str):
         return value
-    raise _wrong("it must be a text")
-
-
-def _flag(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise _wrong("it must be true or false")
+    raise wrong("it must be a text")
 
 
 def _table(value: object) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
-    raise _wrong("it must be a table")
+    raise wrong("it must be a table")
 
 
 def _one_of(*allowed: str) -> Callable[[object], str]:
     def read(value: object) -> str:
         if isinstance(value, str) and value in allowed:
             return value
-        raise _wrong(f"it is {shown(value)}; it must be one of {', '.join(allowed)}")
+        raise wrong(f"it is {shown(value)}; it must be one of {', '.join(allowed)}")
 
     return read
 
@@ -126,9 +116,7 @@ def _read_source(value: object) -> str:
         or (kind == "mcp" and rest)
     ):
         return "local" if kind == "local" else text
-    raise _wrong(
-        f"it is {shown(text)}; it must be builtin, local[.<name>] or mcp.<server>[.<tool>]"
-    )
+    raise wrong(f"it is {shown(text)}; it must be builtin, local[.<name>] or mcp.<server>[.<tool>]")
 
 
 def _read_runtime(value: object) -> str:
@@ -141,14 +129,14 @@ def _read_extent(value: object) -> int | str:
         return read_template(value)
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 1000:
         return value
-    raise _wrong(f"it is {shown(value)}; it must be a number from 1 to 1000, or a template")
+    raise wrong(f"it is {shown(value)}; it must be a number from 1 to 1000, or a template")
 
 
 def _read_env(value: object) -> dict[str, str | bool]:
     env: dict[str, str | bool] = {}
     for name, item in _table(value).items():
         if not _ENV_NAME.fullmatch(name) or name in _RESERVED_VARIABLES:
-            raise _wrong("this name cannot be set", name)
+            raise wrong("this name cannot be set", name)
         if isinstance(item, bool):
             env[name] = item
         elif isinstance(item, int | float):
@@ -162,7 +150,7 @@ def _read_limits(value: object) -> dict[str, float | str]:
     limits: dict[str, float | str] = {}
     for name, item in _table(value).items():
         if name not in _LIMITS:
-            raise _wrong(f"there is no such limit; the limits are {', '.join(_LIMITS)}", name)
+            raise wrong(f"there is no such limit; the limits are {', '.join(_LIMITS)}", name)
         if isinstance(item, str) and "{" in item:
             limits[name] = read_template(item, name)
             continue
@@ -175,16 +163,16 @@ def read_limit(name: str, value: object) -> float:
     if name in _SIZES:
         try:
             number: float = read_size(value)
-        except InvalidField as wrong:
-            raise InvalidField((name,), wrong.message) from None
+        except InvalidField as error:
+            raise wrong(error.message, name) from None
     elif isinstance(value, int | float) and not isinstance(value, bool):
         number = value
     else:
-        raise _wrong(f"it is {shown(value)}; it must be a number", name)
+        raise wrong(f"it is {shown(value)}; it must be a number", name)
     if not 0 < number < 2**63:
-        raise _wrong(f"it is {shown(value)}; it must be more than nothing", name)
+        raise wrong(f"it is {shown(value)}; it must be more than nothing", name)
     if name in ("processes", "fuel") and number != int(number):
-        raise _wrong(f"it is {shown(value)}; it must be a whole number", name)
+        raise wrong(f"it is {shown(value)}; it must be a whole number", name)
     return number
 
 
@@ -193,10 +181,8 @@ def _read_annotations(value: object) -> Annotations:
     for name, item in _table(value).items():
         if name not in Annotations.__struct_fields__:
             names = ", ".join(Annotations.__struct_fields__)
-            raise _wrong(f"there is no such annotation; they are {names}", name)
-        if not isinstance(item, bool):
-            raise _wrong("it must be true or false", name)
-        annotations[name] = item
+            raise wrong(f"there is no such annotation; they are {names}", name)
+        annotations[name] = read_flag(item, name)
     return Annotations(**annotations)
 
 
@@ -205,7 +191,7 @@ def _read_verbs(value: object) -> VerbForm:
     try:
         return msgspec.convert(table, VerbForm)
     except msgspec.ValidationError as error:
-        raise _wrong(
+        raise wrong(
             f"it has summary, description, parameters, required and first_line: {error}"
         ) from None
 
@@ -213,14 +199,14 @@ def _read_verbs(value: object) -> VerbForm:
 def _read_may(value: object) -> frozenset[str]:
     if isinstance(value, list) and all(item in MAY for item in value):
         return frozenset(value)
-    raise _wrong(f"it must be a list of {', '.join(MAY)}")
+    raise wrong(f"it must be a list of {', '.join(MAY)}")
 
 
 def _read_actions(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or any(item not in ACTIONS for item in value):
-        raise _wrong(f"it must be a list of {', '.join(ACTIONS)}")
+        raise wrong(f"it must be a list of {', '.join(ACTIONS)}")
     if "spawn" not in value:
-        raise _wrong("it must have spawn: without it nothing can be started")
+        raise wrong("it must have spawn: without it nothing can be started")
     return tuple(action for action in ACTIONS if action in value)
 
 
@@ -234,14 +220,14 @@ def _read_enable(value: object) -> str:
             return str(value)
         case {"state": bool() as state}:
             return "on" if state else "off"
-    raise _wrong("it must be true, false, on, off, explicit, always, or { state = … }")
+    raise wrong("it must be true, false, on, off, explicit, always, or { state = … }")
 
 
 def _read_run(value: object) -> str | dict[str, str]:
     if isinstance(value, dict):
         for action, mode in value.items():
             if action not in (*ACTIONS, "call", "default") or mode not in _RUN_MODES:
-                raise _wrong(f"it maps actions to one of {', '.join(_RUN_MODES)}", action)
+                raise wrong(f"it maps actions to one of {', '.join(_RUN_MODES)}", action)
         return value
     return _one_of(*_RUN_MODES)(value)
 
@@ -250,23 +236,23 @@ def _read_questions(value: object) -> dict[str, QuestionPolicy]:
     policies = {}
     for name, item in _table(value).items():
         if not isinstance(item, dict):
-            raise _wrong("it must be a table of `target`, `answer` or `timeout_s`", name)
+            raise wrong("it must be a table of `target`, `answer` or `timeout_s`", name)
         target = item.get("target")
         if (
             target is not None
             and target not in ("assistant", "user")
             and not isinstance(target, dict)
         ):
-            raise _wrong(
+            raise wrong(
                 "it must be assistant, user, or a table for whoever answers", name, "target"
             )
         answer = item.get("answer")
         if "answer" in item and not isinstance(answer, bool | int | float | str):
-            raise _wrong("an answer is a text, a number, true or false", name, "answer")
+            raise wrong("an answer is a text, a number, true or false", name, "answer")
         timeout = item.get("timeout_s")
         is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
         if timeout is not None and not (is_number and 0 <= timeout <= MAX_TIMEOUT_S):
-            raise _wrong(
+            raise wrong(
                 f"it must be a number of seconds from 0 to {MAX_TIMEOUT_S}", name, "timeout_s"
             )
         policies[name] = QuestionPolicy(target, item.get("answer", UNSET), timeout)
@@ -278,12 +264,12 @@ def _read_style(value: object) -> dict[str, Any]:
     if "parameters" in style and style["parameters"] not in PARAMETERS:
         try:
             style["parameters"] = read_command(style["parameters"])
-        except InvalidField as wrong:
+        except InvalidField as error:
             names = ", ".join(PARAMETERS)
             message = (
-                wrong.message if wrong.path else f"it is {names}, or a command: {wrong.message}"
+                error.message if error.path else f"it is {names}, or a command: {error.message}"
             )
-            raise _wrong(message, "parameters", *wrong.path) from None
+            raise wrong(message, "parameters", *error.path) from None
     return style
 
 
@@ -299,8 +285,8 @@ READERS: dict[str, Callable[[object], Any]] = {
     "description": _text,
     "examples": _text,
     "parameters": read_parameters,
-    "stateful": _flag,
-    "one_shot": _flag,
+    "stateful": read_flag,
+    "one_shot": read_flag,
     "actions": _read_actions,
     "output": _one_of("raw", "outcome", "events"),
     "on_turn_end": _one_of("abort", "await", "keep", "inquire"),
@@ -322,7 +308,7 @@ READERS: dict[str, Callable[[object], Any]] = {
     "options": _table,
     "access": read_access,
     "sandbox": read_sandbox,
-    "unsafe": _flag,
+    "unsafe": read_flag,
     "style": _read_style,
     "format": _any,
     "cancellation_response": _any,
@@ -337,9 +323,9 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
     values = {key: value for key, value in read.items() if key not in _NOT_THE_TOOLS}
     source = values.get("source", "local")
     if source == "local" and "command" not in values:
-        raise _wrong("a local tool needs a `command`", "command")
+        raise wrong("a local tool needs a `command`", "command")
     if source.startswith("mcp.") and (more := values.get("limits", {}).keys() - {"wall_s"}):
-        raise _wrong("a call of a server has the limit wall_s only", "limits", sorted(more)[0])
+        raise wrong("a call of a server has the limit wall_s only", "limits", sorted(more)[0])
     command: Command | None = values.get("command")
     if source != "local":
         values.pop("runtime", None)
@@ -348,30 +334,30 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
     _check_module(values)
     stateful = values.get("stateful", "actions" in values)
     if "actions" in values and not stateful:
-        raise _wrong("only a tool with stateful = true has actions", "actions")
+        raise wrong("only a tool with stateful = true has actions", "actions")
     if values.get("one_shot") and not stateful:
-        raise _wrong(
+        raise wrong(
             "only a tool with stateful = true has it: any other runs to its end", "one_shot"
         )
     if values.get("one_shot") and values.get("runtime") == "pty":
-        raise _wrong("a tool on a terminal cannot run to its end: nobody types there", "one_shot")
+        raise wrong("a tool on a terminal cannot run to its end: nobody types there", "one_shot")
     if stateful:
         values.setdefault("actions", ACTIONS)
     if values.get("runtime") == MEDIATED and values.setdefault("output", "events") != "events":
-        raise _wrong('a mediated tool (`runtime = "vfs"`) has the output "events"', "output")
+        raise wrong('a mediated tool (`runtime = "vfs"`) has the output "events"', "output")
     plain = stateful or values.get("runtime", "stdio") not in ("stdio", "wasm")
     values.setdefault("output", "raw" if plain else "outcome")
     if values["output"] != "raw" and values.get("runtime", "stdio") == "pty":
-        raise _wrong("what a terminal shows is always raw", "output")
+        raise wrong("what a terminal shows is always raw", "output")
     if values.get("result", "unattended") != "unattended" and values.get("runtime") == "pty":
-        raise _wrong("what a terminal shows is seen as it goes, so no result is reviewed", "result")
+        raise wrong("what a terminal shows is seen as it goes, so no result is reviewed", "result")
     values["stateful"] = stateful
     values["parameters_given"] = "parameters" in values
     kept = {key: read[key] for key in _KEPT if key in read}
     try:
         return Tool(name=name, file=file, line=line, kept=kept, **values)
     except SchemaError as error:
-        raise _wrong(f"it makes no schema: {error}", "parameters", *error.path) from None
+        raise wrong(f"it makes no schema: {error}", "parameters", *error.path) from None
 
 
 def _check_module(values: Mapping[str, Any]) -> None:
@@ -380,11 +366,11 @@ def _check_module(values: Mapping[str, Any]) -> None:
         is_mediated = values.get("runtime") == MEDIATED and values["command"].names_module
         if "fuel" in values.get("limits", {}) and not is_mediated:
             why = 'only a module of WebAssembly (`runtime = "wasm"`) uses fuel; a program has cpu_s'
-            raise _wrong(why, "limits", "fuel")
+            raise wrong(why, "limits", "fuel")
         return
     command: Command = values["command"]
     if command.shell is not None:
-        raise _wrong("a module of WebAssembly is no shell script", "command")
+        raise wrong("a module of WebAssembly is no shell script", "command")
 
 
 def remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -86,6 +86,16 @@ class InvalidField(ValueError):
         self.message = message
 
 
+def wrong(message: str, *path: str) -> InvalidField:
+    return InvalidField(path, message)
+
+
+def read_flag(value: object, *path: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise wrong("it must be true or false", *path)
+
+
 def read_parameters(value: object) -> dict[str, Any]:
     """Parse either form; raises `InvalidField`."""
     schema = _either(value)
