@@ -1,15 +1,22 @@
-"""Public and other addresses.
+"""Addresses of hosts: whether they are public, and their resolution from names.
 
 An embedded address (mapped, compatible, NAT64, 6to4) counts in place of the outer one.
 """
 
 from __future__ import annotations
 
+import errno
 import ipaddress
+import socket
+from collections.abc import Sequence
+
+import trio
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _LOCAL_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")
 _COMPATIBLE = ipaddress.ip_network("::/96")
+_threads = trio.CapacityLimiter(16)
+"""Bounds all tools' look-ups together: a silent name server takes no thread of the daemon's others."""
 
 
 def is_public(text: str) -> bool:
@@ -44,3 +51,18 @@ def embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
 
 def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     return address.is_global and not address.is_multicast and not address.is_unspecified
+
+
+async def resolve_addresses(host: str, port: int) -> Sequence[str]:
+    """Return the addresses of a name, in the system's order; raises OSError."""
+
+    def look_up() -> tuple[str, ...]:
+        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return tuple(dict.fromkeys(str(address[0]) for *_, address in entries))
+
+    try:
+        return await trio.to_thread.run_sync(look_up, abandon_on_cancel=True, limiter=_threads)
+    except socket.gaierror as error:
+        raise OSError(errno.ENOENT, error.strerror) from None
+    except UnicodeError:
+        raise OSError(errno.EINVAL, "it is no name of a host") from None

@@ -20,11 +20,11 @@ from haft_protocol.errors import shown
 from haft_protocol.network_errors import first_reason
 from haftd.http_exchange import Headers, HttpExchange, TooLong, secured
 
+from .addresses import resolve_addresses
 from .decisions import Destination, HostAccess, destination, fill_headers, require_address
 from .files import Encoding, decoded, encoded
 from .messages import HostCallError
 from .redaction import Redaction
-from .resolver import resolve_addresses
 
 MAX_BODY = 4 << 20
 MAX_REDIRECTS = 5

@@ -15,8 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 import trio
 
-from haftd.host_calls.addresses import is_public
-from haftd.host_calls.resolver import resolve_addresses
+from haftd.host_calls.addresses import is_public, resolve_addresses
 from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.definitions.access import AccessPolicy, canonical_host
 

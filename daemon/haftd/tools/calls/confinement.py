@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 from haft_protocol.errors import RpcError, shown, spawn_failed
 from haftd.launch_spec import Grant, Sandbox, is_within
-from haftd.tools.definitions.access import NOTHING, AccessPolicy, UnsetVariable
+from haftd.tools.definitions.access import NOTHING, AccessPolicy, UnsetVariable, unenforceable
 from haftd.tools.definitions.definition import Tool
-from haftd.tools.definitions.module_access import unenforceable
 from haftd.tools.definitions.runtime_names import MEDIATED
 
 CONFINED_RUNTIMES = ("stdio", "pty", "wasm")

@@ -21,11 +21,10 @@ from haftd.lazy_pattern import lazy_pattern
 from haftd.redaction import Redacted
 
 from . import fields, parameters
-from .access import NOTHING, AccessPolicy
+from .access import NOTHING, AccessPolicy, unenforceable
 from .access_fields import access_policy
 from .definition import Tool
 from .document import Document, merge_tables
-from .module_access import unenforceable
 from .parameters import read_details
 from .runtime_names import MEDIATED, added_runtimes
 from .self_description import is_described_later, mark_self_describing

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from haftd.host_calls.resolver import resolve_addresses
+from haftd.host_calls.addresses import resolve_addresses
 from tests.patience import PATIENCE_S
 
 
