@@ -291,6 +291,33 @@ async def test_a_late_call_reads_nothing_for_a_peer_that_is_gone(nursery: trio.N
     assert not rig.bells["g"].listeners and connection._in_flight == 0
 
 
+async def test_a_call_without_a_task_ends_with_the_reading_of_its_connection(
+    nursery: trio.Nursery,
+) -> None:
+    """A fault of the wire ends the reading; a task that cannot be cancelled lasts longer."""
+    rig, read, gate = Rig(), list[object](), trio.Event()
+    rig.bells["g"].then = read.append
+
+    async def run() -> str:
+        with trio.CancelScope(shield=True):
+            await gate.wait()
+        return "done"
+
+    rig.rpc_context.dispatcher._methods.add("wait", Name, lambda caller, params: DeferredReply(run))
+    wire = Told(
+        request("wait", 1, name="g"), request("await_bell", 2, name="g"), then=ZeroDivisionError()
+    )
+    wire.reads.set()
+    nursery.start_soon(serve_connection, wire, Caller("unix"), rig.rpc_context)
+    await trio.testing.wait_all_tasks_blocked()
+    rig.bells["g"].ring()
+    await trio.testing.wait_all_tasks_blocked()
+    gate.set()
+    await rig.until(lambda: rig.gone)
+    assert not read and rig.bells["g"].cancelled == 1
+    assert rig.rpc_context.connections.refused["fault"] == 1
+
+
 async def test_a_wait_that_follows_a_task_of_a_peer_that_is_gone_is_never_registered(
     nursery: trio.Nursery,
 ) -> None:

@@ -169,20 +169,17 @@ class Connection:
         self._reading.cancel()
 
     async def run(self) -> None:
-        try:
-            async with trio.open_nursery() as nursery:
-                self._nursery = nursery
-                self._outbox = Outbox(
-                    self._wire, nursery, self._context.limits.max_queued, self._gone
-                )
-                try:
-                    await self._listen()
-                    await self._deliver()
-                except Disconnected as why:
-                    self._gone(str(why))
-                nursery.cancel_scope.cancel()
-        finally:
-            self._withdraw()
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            self._outbox = Outbox(self._wire, nursery, self._context.limits.max_queued, self._gone)
+            try:
+                await self._listen()
+                await self._deliver()
+            except Disconnected as why:
+                self._gone(str(why))
+            finally:
+                self._withdraw()  # no call needs the nursery once it is closed
+            nursery.cancel_scope.cancel()
 
     def _gone(self, why: str) -> None:
         self._context.log.debug("client gone", client=self._caller.label, why=why)
