@@ -17,6 +17,7 @@ from typing import Any
 
 from haftd.runtimes.terminal.screen import Screen
 from tests.forkserver import ForkedProcess, can_fork, fork_haft_on_terminal
+from tests.patience import PATIENCE_S
 from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
@@ -109,7 +110,9 @@ class Person:
                 except BlockingIOError:
                     pass
 
-    def until(self, condition: str | bytes | Callable[[], Any], timeout: float = 20.0) -> None:
+    def until(
+        self, condition: str | bytes | Callable[[], Any], timeout: float = PATIENCE_S
+    ) -> None:
         """Read until the screen has a text, bytes were drawn, or a condition holds."""
         end = time.monotonic() + timeout
         while not self._holds(condition):
@@ -123,7 +126,7 @@ class Person:
             select.select([self.master], [], [], 0.2)
             self._take()
 
-    def ends(self, timeout: float = 20.0) -> int:
+    def ends(self, timeout: float = PATIENCE_S) -> int:
         """Wait for the end of the attach; return the exit status, or the signal, negative."""
         end = time.monotonic() + timeout
         while not self.has_ended():
@@ -138,7 +141,7 @@ class Person:
         """Wait for the end of the attach, without reading the terminal."""
         return self.status is not None or bool(select.select([self._end], [], [], timeout)[0])
 
-    def stops(self, timeout: float = 20.0) -> None:
+    def stops(self, timeout: float = PATIENCE_S) -> None:
         """Wait until a signal has suspended the attach."""
         end = time.monotonic() + timeout
         state = Path(f"/proc/{self.pid}/stat")

@@ -48,7 +48,7 @@ def test_the_first_terminating_signal_ends_and_a_lost_terminal_counts_as_hup(
         endings = [terminal.ended_by]
         terminal.gone = True
         endings.append(terminal.ended_by)
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         endings.append(terminal.ended_by)
         terminal.gone = False
         endings.append(terminal.ended_by)
@@ -59,7 +59,7 @@ def test_a_signal_is_taken_once(ends: tuple[int, int]) -> None:
     _, near = ends
     before = signal.getsignal(signal.SIGWINCH)
     with OwnTerminal(near, near) as terminal:
-        os.kill(os.getpid(), signal.SIGWINCH)
+        signal.raise_signal(signal.SIGWINCH)
         assert terminal.take_signal(signal.SIGWINCH)
         assert not terminal.take_signal(signal.SIGWINCH)
         assert terminal.ended_by is None

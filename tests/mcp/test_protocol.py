@@ -183,6 +183,8 @@ def test_a_modern_host_gets_its_subscriptions_until_cancelled(
     assert updated["method"] == "notifications/resources/updated"
     assert updated["params"] == {"uri": f"{HANDLE}/output", "_meta": subscription}
     client.notify("notifications/cancelled", requestId=number)
+    # The cancellation precedes later messages of the connection.
+    client.call("handle_list")
     with shared_daemon.connect() as wire:
         wire.call("tools/reload")
     client.seen.clear()

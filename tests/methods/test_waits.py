@@ -35,7 +35,7 @@ def test_a_spawn_on_a_pipe_answers_when_its_program_reads(room: Room) -> None:
 def test_output_before_the_first_read_is_in_the_reply_to_a_spawn(room: Room) -> None:
     args = {"argv": ["sh", "-c", "echo ready; read a; echo then"]}
     for number in range(20):
-        state = room.call("spawn", tool="run", id=f"h{number}", args=args)
+        state = room.call("spawn", tool="run", id=f"h{number}", args=args, timeout_ms=60_000)
         assert (state["waited"], state["content"]) == ("output", "ready\n")
         assert "input_wanted" not in state
 
