@@ -35,9 +35,9 @@ def own_terminal(folder: Path) -> object:
 
 
 def relay(folder: Path) -> object:
-    with Relay(cast(Any, None), "h", resume="") as one:
+    with Relay(cast(Any, None), "h", resume="") as relay:
         pass
-    return one
+    return relay
 
 
 def change_watcher(folder: Path) -> object:
@@ -48,12 +48,12 @@ def change_watcher(folder: Path) -> object:
 
 
 def journal(folder: Path) -> object:
-    one = Journal.open(folder / "handles.lock")
-    one.start(record(1))
-    one.compact()
-    one.close()
-    one.close()
-    return one
+    journal = Journal.open(folder / "handles.lock")
+    journal.start(record(1))
+    journal.compact()
+    journal.close()
+    journal.close()
+    return journal
 
 
 def id_log(folder: Path) -> object:
@@ -74,26 +74,26 @@ def audit(folder: Path) -> object:
 
 
 def notifier(folder: Path) -> object:
-    one = Notifier(f"@{folder}")
-    one.close()
-    return one
+    notifier = Notifier(f"@{folder}")
+    notifier.close()
+    return notifier
 
 
 def link(folder: Path) -> object:
     own, other = socket.socketpair()
-    one = DaemonLink(lambda: own)
-    one.connect()
-    one.close()
+    link = DaemonLink(lambda: own)
+    link.connect()
+    link.close()
     other.close()
-    return one, own
+    return link, own
 
 
 def connection(folder: Path) -> object:
     own, other = socket.socketpair()
-    with BlockingConnection(own, JsonExchange(), name="t") as one:
+    with BlockingConnection(own, JsonExchange(), name="t") as connection:
         pass
     other.close()
-    return one
+    return connection
 
 
 @pytest.mark.parametrize(

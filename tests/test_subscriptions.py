@@ -57,7 +57,7 @@ class Peer:
         self._lot.unpark_all()
 
     def methods(self) -> list[str]:
-        return [one["method"] for one in self.told]
+        return [target["method"] for target in self.told]
 
 
 def handle(id: str = "a") -> Handle:
@@ -73,18 +73,18 @@ def notice(level: Any, number: int = 0) -> Notice:
 async def test_a_slow_subscriber_gets_the_state_at_sending(
     nursery: trio.Nursery,
 ) -> None:
-    peer, one, subscriptions = Peer(), handle(), Subscriptions(nursery)
-    subscriptions.open(peer.link, "s", [one], ["state", "output"], only=False)
+    peer, target, subscriptions = Peer(), handle(), Subscriptions(nursery)
+    subscriptions.open(peer.link, "s", [target], ["state", "output"], only=False)
     await wait_all_tasks_blocked()
     assert peer.methods() == ["handle/state"]
     peer.full = True
     for n in range(100):
-        one.append_output(b"%d\n" % n, 1.0)
+        target.append_output(b"%d\n" % n, 1.0)
         await wait_all_tasks_blocked()
     assert len(peer.told) == 1
     peer.read()
     await wait_all_tasks_blocked()
-    assert [one["params"].get("data") for one in peer.told[1:]] == [
+    assert [push["params"].get("data") for push in peer.told[1:]] == [
         "".join(f"{n}\n" for n in range(100))
     ]
     subscriptions.remove_connection(peer.caller)
@@ -102,12 +102,12 @@ async def test_a_critical_notice_precedes_queued_ones_which_are_bounded(
     await wait_all_tasks_blocked()
     assert not peer.told
     subscriptions.push_notice("s", notice("critical"))
-    assert [one["params"]["level"] for one in peer.told] == ["critical"]
+    assert [push["params"]["level"] for push in peer.told] == ["critical"]
     peer.read()
     await wait_all_tasks_blocked()
-    lost, *rest = [one["params"] for one in peer.told[1:]]
+    lost, *rest = [push["params"] for push in peer.told[1:]]
     assert lost["kind"] == "notices.lost" and lost["message"].startswith("44 ")
-    assert [one["message"] for one in rest] == [f"number {n}" for n in range(44, 300)]
+    assert [entry["message"] for entry in rest] == [f"number {n}" for n in range(44, 300)]
     subscriptions.remove_connection(peer.caller)
 
 
@@ -126,7 +126,7 @@ async def test_a_critical_notice_without_room_is_sent_first(
     assert not peer.told, "one after the other"
     peer.read()
     await wait_all_tasks_blocked()
-    *critical, lost, first = [one["params"]["message"] for one in peer.told[:5]]
+    *critical, lost, first = [push["params"]["message"] for push in peer.told[:5]]
     assert critical == ["number 3", "number 7", "number 300"]
     assert lost.startswith("42 ") and first == "number 44"
     subscriptions.remove_connection(peer.caller)
@@ -135,19 +135,19 @@ async def test_a_critical_notice_without_room_is_sent_first(
 async def test_a_closed_or_finished_subscription_leaves_no_trace(
     nursery: trio.Nursery,
 ) -> None:
-    peer, one, subscriptions = Peer(), handle(), Subscriptions(nursery)
-    first = subscriptions.open(peer.link, "s", [one], ["state", "output"], only=False)
-    subscriptions.open(peer.link, "s", [one], ["output"], only=True)
+    peer, target, subscriptions = Peer(), handle(), Subscriptions(nursery)
+    first = subscriptions.open(peer.link, "s", [target], ["state", "output"], only=False)
+    subscriptions.open(peer.link, "s", [target], ["output"], only=True)
     subscriptions.add_handle(two := handle("b"))
 
     def listeners() -> list[int]:
-        return [len(one._listeners), len(two._listeners)]
+        return [len(target._listeners), len(two._listeners)]
 
     assert listeners() == [2, 1]
     assert subscriptions.close(peer.caller, first)
     assert not subscriptions.close(peer.caller, first)
     assert listeners() == [1, 0]
-    one.end(Termination(by=EndedBy("exit")), 2.0)
+    target.end(Termination(by=EndedBy("exit")), 2.0)
     await wait_all_tasks_blocked()
     assert listeners() == [0, 0]
     assert len(subscriptions) == 1
@@ -160,15 +160,15 @@ async def test_a_closed_or_finished_subscription_leaves_no_trace(
 
 
 async def test_a_forgotten_handle_is_pushed_behind_its_last_state(nursery: trio.Nursery) -> None:
-    peer, one, other, subscriptions = Peer(), handle(), handle("b"), Subscriptions(nursery)
-    subscriptions.open(peer.link, "s", [one, other], ["state"], only=False)
-    subscriptions.open(peer.link, "s", [one], ["state"], only=True)
-    subscriptions.open(peer.link, "s", [one], ["output"], only=False)
+    peer, target, other, subscriptions = Peer(), handle(), handle("b"), Subscriptions(nursery)
+    subscriptions.open(peer.link, "s", [target, other], ["state"], only=False)
+    subscriptions.open(peer.link, "s", [target], ["state"], only=True)
+    subscriptions.open(peer.link, "s", [target], ["output"], only=False)
     subscriptions.open(peer.link, "another", [], ["state"], only=False)
     await wait_all_tasks_blocked()
     del peer.told[:]
     peer.full = True
-    for each in (one, other):
+    for each in (target, other):
         each.end(Termination(by=EndedBy("exit")), 2.0)
         subscriptions.remove_handle(each)
     peer.read()
@@ -204,7 +204,7 @@ async def test_a_flooding_handle_does_not_silence_others(nursery: trio.Nursery) 
     flood.append_output(b"y\n" * 1_000_000, 1.0)
     quiet.append_output(b"here\n", 1.0)
     await wait_all_tasks_blocked()
-    ids = [one["params"]["id"] for one in peer.told]
+    ids = [push["params"]["id"] for push in peer.told]
     assert "b" in ids[:2] and len(ids) > 20
     subscriptions.remove_connection(peer.caller)
 
@@ -239,31 +239,31 @@ class Reader:
 async def test_a_state_is_pushed_when_a_need_changes_with_few_looks_in_silence(
     nursery: trio.Nursery, autojump_clock: object
 ) -> None:
-    peer, execution, one = (
+    peer, execution, target = (
         Peer(),
         Reader(),
         Handle(id="a", tool="t", session="s", generation=1, spool=make(), now=0.0),
     )
-    one.start(trio.current_time(), terminal=True)
+    target.start(trio.current_time(), terminal=True)
     subscriptions = Subscriptions(nursery, cast(Any, lambda handle: execution))
-    subscriptions.open(peer.link, "s", [one], ["state"], only=False)
+    subscriptions.open(peer.link, "s", [target], ["state"], only=False)
 
     def needs() -> list[str]:
-        return [one["params"].get("needs", "nothing") for one in peer.told]
+        return [push["params"].get("needs", "nothing") for push in peer.told]
 
     await trio.sleep(1)
     assert needs() == ["nothing"]
     execution.kind = "secret"
     await trio.sleep(1)
     assert needs() == ["nothing", "secret"]
-    one.append_output(b"x", trio.current_time())
+    target.append_output(b"x", trio.current_time())
     execution.kind = None
     await trio.sleep(0.06)
     assert needs() == ["nothing", "secret", "nothing"]
     before = execution.looks
     await trio.sleep(3_600)
     assert execution.looks - before < 20
-    one.ask(Question(id="q", text="?", answer_type=Boolean()), trio.current_time())
+    target.ask(Question(id="q", text="?", answer_type=Boolean()), trio.current_time())
     await trio.sleep(0)
     await wait_all_tasks_blocked()
     assert needs()[-1] == "answer"
@@ -273,15 +273,15 @@ async def test_a_state_is_pushed_when_a_need_changes_with_few_looks_in_silence(
 async def test_the_input_state_is_not_looked_at_for_other_events(
     nursery: trio.Nursery, autojump_clock: object
 ) -> None:
-    peer, execution, one = (
+    peer, execution, target = (
         Peer(),
         Reader(),
         Handle(id="a", tool="t", session="s", generation=1, spool=make(), now=0.0),
     )
-    one.start(trio.current_time(), terminal=True)
+    target.start(trio.current_time(), terminal=True)
     subscriptions = Subscriptions(nursery, cast(Any, lambda handle: execution))
-    subscriptions.open(peer.link, "s", [one], ["output", "bytes"], only=False)
-    one.append_output(b"x", trio.current_time())
+    subscriptions.open(peer.link, "s", [target], ["output", "bytes"], only=False)
+    target.append_output(b"x", trio.current_time())
     await trio.sleep(60)
     assert execution.looks == 0
     subscriptions.remove_connection(peer.caller)
@@ -312,7 +312,7 @@ async def test_open_inquiries_come_first_and_then_each_change(nursery: trio.Nurs
     late.settle(Withdrawn())
     early.settle(Withdrawn())
     await wait_all_tasks_blocked()
-    seen = [(one["method"], one["params"]["session"]) for one in peer.told]
+    seen = [(push["method"], push["params"]["session"]) for push in peer.told]
     assert seen == [
         ("inquiry/opened", "s"),
         ("inquiry/opened", "t"),
@@ -354,7 +354,7 @@ async def test_a_confined_client_hears_of_its_own_inquiries_alone(nursery: trio.
     router.put(other)
     router.put(reachable)
     await wait_all_tasks_blocked()
-    assert [one["params"]["inquiry_id"] for one in peer.told] == [reachable.id]
+    assert [push["params"]["inquiry_id"] for push in peer.told] == [reachable.id]
     assert len(peer.told) == 1
     subscriptions.remove_connection(peer.caller)
 
@@ -362,16 +362,16 @@ async def test_a_confined_client_hears_of_its_own_inquiries_alone(nursery: trio.
 async def test_a_subscription_to_all_sessions_names_the_session_of_each_push(
     nursery: trio.Nursery,
 ) -> None:
-    peer, one, subscriptions = Peer(), handle(), Subscriptions(nursery)
-    subscriptions.open(peer.link, "*", [one], ["output", "bytes", "notification"], only=False)
+    peer, target, subscriptions = Peer(), handle(), Subscriptions(nursery)
+    subscriptions.open(peer.link, "*", [target], ["output", "bytes", "notification"], only=False)
     two = Handle(id="a", tool="t", session="u", generation=1, spool=make(), now=0.0)
     two.start(0.0)
     subscriptions.add_handle(two)
-    for each in (one, two):
+    for each in (target, two):
         each.append_output(b"x\n", 1.0)
     subscriptions.push_notice("u", notice("info"))
     await wait_all_tasks_blocked()
-    seen = sorted((one["method"], one["params"]["session"]) for one in peer.told)
+    seen = sorted((push["method"], push["params"]["session"]) for push in peer.told)
     assert seen == [
         ("handle/bytes", "s"),
         ("handle/bytes", "u"),
@@ -387,7 +387,7 @@ async def test_a_subscription_to_events_of_the_session_listens_to_no_handle(
     nursery: trio.Nursery, count: int
 ) -> None:
     for events in itertools.combinations(sorted(_SESSION_EVENTS), count):
-        peer, one, subscriptions = Peer(), handle(), Subscriptions(nursery)
-        subscriptions.open(peer.link, "s", [one], cast(Any, events), only=False)
-        assert one._listeners == ()
+        peer, target, subscriptions = Peer(), handle(), Subscriptions(nursery)
+        subscriptions.open(peer.link, "s", [target], cast(Any, events), only=False)
+        assert target._listeners == ()
         subscriptions.remove_connection(peer.caller)

@@ -78,7 +78,7 @@ def test_questions_are_listed_with_their_input_forms(desk: Desk) -> None:
     assert rows[1][3] == "q? [a b | 2]"
     assert desk.haft("questions", "--session", "other")[1] == ""
     listed = json.loads(desk.haft("questions", "--json")[1])["inquiries"]
-    assert [one["handle"] for one in listed] == ["list1", "list2"]
+    assert [row["handle"] for row in listed] == ["list1", "list2"]
     for id in ("list1", "list2"):
         desk.client.call("abort", id=id)
 

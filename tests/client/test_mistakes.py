@@ -237,7 +237,7 @@ def test_an_unknown_id_is_an_error_and_the_others_are_aborted(
     assert "haft abort: There is no handle 'nobody'.\n" in err and "a: stopped" in err
     assert main(["abort", "nobody", "a", "--json"]) == 4
     document = json.loads(capsys.readouterr().out)
-    assert [one["id"] for one in document["handles"]] == ["a"]
+    assert [row["id"] for row in document["handles"]] == ["a"]
     assert [one["kind"] for one in document["errors"]] == ["handle_not_found"]
 
 

@@ -77,4 +77,4 @@ def test_no_tool_opens_a_user_shell(daemon: RunningDaemon) -> None:
         args = {"argv": [*haft, "shell", "sly"], "terminal": True, "cols": 200}
         state = wire.call("spawn", tool="run", id="w", args=args, wait="stopped")
         assert state["exit"] == {"code": 4} and "cannot start 'user_shell'" in state["content"]
-        assert [one["id"] for one in wire.call("handles/list")["handles"]] == ["w"]
+        assert [row["id"] for row in wire.call("handles/list")["handles"]] == ["w"]

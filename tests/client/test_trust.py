@@ -88,7 +88,7 @@ def test_trust_shows_the_commands_and_scripts_confirm_with_yes(person: Person) -
     status, out, err = person.haft("tools")
     assert status == 0 and "build_it" in out and "deploy" in out
     status, out, err = person.haft("--json", "trust", "--list")
-    assert [one["root"] for one in json.loads(out)["roots"]] == [str(person.root)]
+    assert [root["root"] for root in json.loads(out)["roots"]] == [str(person.root)]
     assert str(person.root) in person.haft("trust", "--list")[1]
     assert f"trust {person.root}: a.toml, b.toml" in person.haft("audit")[1]
     status, out, err = person.haft("trust", "--revoke", str(person.root))

@@ -39,10 +39,10 @@ def place(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_many_commands_at_once_start_one_daemon_and_are_answered(place: Path) -> None:
     many = [subprocess.Popen([*HAFT, "tools", "--json"], stdout=subprocess.PIPE) for _ in range(6)]
-    assert [one.wait(60) for one in many] == [0] * 6
-    for one in many:
-        assert one.stdout is not None
-        one.stdout.close()
+    assert [target.wait(60) for target in many] == [0] * 6
+    for target in many:
+        assert target.stdout is not None
+        target.stdout.close()
     log = (place / "state" / "haft" / "haftd.log").read_text()
     assert log.count('"serving"') == 1, log
 

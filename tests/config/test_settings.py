@@ -74,12 +74,12 @@ def test_every_limit_of_the_protocol_has_a_key(tmp_path: Path) -> None:
         max_queued=8 * MIB,
     )
     for name in LimitsResult.__struct_fields__:
-        found, problems = load_settings(written(tmp_path, f"[daemon]\n{name} = 100000\n"))
+        settings, problems = load_settings(written(tmp_path, f"[daemon]\n{name} = 100000\n"))
         if name == "max_nesting":
             assert [p.key for p in problems] == ["daemon.max_nesting"]
         else:
             assert problems == []
-            assert getattr(found.limits, name) == 100_000
+            assert getattr(settings.limits, name) == 100_000
 
 
 @pytest.mark.parametrize(
@@ -95,15 +95,15 @@ def test_bounds_of_a_duration_are_part_of_the_range(
     tmp_path: Path, key: str, least: int, most: int
 ) -> None:
     def problems(value: int) -> list[str]:
-        _, found = load_settings(written(tmp_path, f"[daemon]\n{key} = {value}\n"))
-        return [problem.key for problem in found]
+        _, problems = load_settings(written(tmp_path, f"[daemon]\n{key} = {value}\n"))
+        return [problem.key for problem in problems]
 
     assert problems(least) == problems(most) == []
     assert problems(least - 1) == problems(most + 1) == [f"daemon.{key}"]
 
 
 def test_all_sections_are_read(tmp_path: Path) -> None:
-    found, problems = load_settings(
+    settings, problems = load_settings(
         written(
             tmp_path,
             """
@@ -133,16 +133,16 @@ command = "a"
         )
     )
     assert problems == []
-    assert found.daemon.max_message == 16 * MIB
-    assert (found.daemon.retain_stopped_s, found.daemon.cgroup) == (1.5, "off")
-    assert found.websocket == WebSocketSettings(
+    assert settings.daemon.max_message == 16 * MIB
+    assert (settings.daemon.retain_stopped_s, settings.daemon.cgroup) == (1.5, "off")
+    assert settings.websocket == WebSocketSettings(
         port=0, host="::1", origins=("https://editor.example",), hosts=("localhost", "127.0.0.1")
     )
-    assert found.mcp["github"] == McpServer(
+    assert settings.mcp["github"] == McpServer(
         command=("server", "stdio"), env={"A": "b"}, tools=("search",), start="eager"
     )
-    assert found.mcp["web"].url == "https://example.org/mcp"
-    assert found.toolpack.enable == ("run",)
+    assert settings.mcp["web"].url == "https://example.org/mcp"
+    assert settings.toolpack.enable == ("run",)
 
 
 WRONG = [
@@ -188,27 +188,29 @@ WRONG = [
 def test_an_invalid_key_is_named_and_the_default_stands(
     tmp_path: Path, text: str, key: str
 ) -> None:
-    found, problems = load_settings(written(tmp_path, f"# first line\n{text}\n"))
+    settings, problems = load_settings(written(tmp_path, f"# first line\n{text}\n"))
     assert [(p.key, p.file) for p in problems] == [(key, places(tmp_path).config)]
     assert problems[0].line in (2, 3, 4)
-    assert found == Settings()
+    assert settings == Settings()
 
 
 def test_a_backend_without_configuration_is_left_out(tmp_path: Path) -> None:
     text = '[inquiry]\nbackends = ["command", "client"]\n'
-    found, problems = load_settings(written(tmp_path, text))
-    assert found.inquiry.backends == ("client",) and [p.key for p in problems] == [
+    settings, problems = load_settings(written(tmp_path, text))
+    assert settings.inquiry.backends == ("client",) and [p.key for p in problems] == [
         "inquiry.backends"
     ]
-    found, problems = load_settings(written(tmp_path, f'{text}command.argv = ["ask", "-q"]\n'))
-    assert found.inquiry.backends == ("command", "client") and problems == []
-    assert found.inquiry.command == InquiryCommand(argv=("ask", "-q"), timeout_s=600)
+    settings, problems = load_settings(written(tmp_path, f'{text}command.argv = ["ask", "-q"]\n'))
+    assert settings.inquiry.backends == ("command", "client") and problems == []
+    assert settings.inquiry.command == InquiryCommand(argv=("ask", "-q"), timeout_s=600)
 
 
 def test_an_invalid_key_does_not_drop_its_neighbours(tmp_path: Path) -> None:
-    found, problems = load_settings(written(tmp_path, "[daemon]\nmax_batch = 0\nmax_handles = 5\n"))
+    settings, problems = load_settings(
+        written(tmp_path, "[daemon]\nmax_batch = 0\nmax_handles = 5\n")
+    )
     assert len(problems) == 1
-    assert (found.daemon.max_batch, found.daemon.max_handles) == (256, 5)
+    assert (settings.daemon.max_batch, settings.daemon.max_handles) == (256, 5)
 
 
 @pytest.mark.parametrize(
@@ -229,14 +231,14 @@ def test_an_invalid_key_does_not_drop_its_neighbours(tmp_path: Path) -> None:
 def test_W16_an_invalid_websocket_setting_disables_the_websocket(tmp_path: Path, text: str) -> None:
     """Rather none than a listener on another address."""
     port = "" if text.startswith("port") else "port = 0\n"
-    found, problems = load_settings(written(tmp_path, f"[websocket]\n{port}{text}\n"))
-    assert found.websocket is None
+    settings, problems = load_settings(written(tmp_path, f"[websocket]\n{port}{text}\n"))
+    assert settings.websocket is None
     assert "the WebSocket stays off" in problems[0].message
 
 
 def test_without_a_port_there_is_no_websocket(tmp_path: Path) -> None:
-    found, problems = load_settings(written(tmp_path, '[websocket]\norigins = ["https://a"]\n'))
-    assert (found.websocket, problems) == (None, [])
+    settings, problems = load_settings(written(tmp_path, '[websocket]\norigins = ["https://a"]\n'))
+    assert (settings.websocket, problems) == (None, [])
 
 
 def test_later_files_override_key_by_key(tmp_path: Path) -> None:
@@ -246,8 +248,8 @@ def test_later_files_override_key_by_key(tmp_path: Path) -> None:
         a="[daemon]\nmax_handles = 2\n",
         b="[daemon]\nmax_handles = 3\nmax_in_flight = 0\n",
     )
-    found, problems = load_settings(paths)
-    assert (found.daemon.max_handles, found.daemon.max_batch) == (3, 1)
+    settings, problems = load_settings(paths)
+    assert (settings.daemon.max_handles, settings.daemon.max_batch) == (3, 1)
     assert [p.key for p in problems] == ["daemon.max_in_flight"]
 
 

@@ -48,8 +48,8 @@ def all_of(reader: OutputTail) -> list[OutputChunk]:
     return pieces
 
 
-def stop(one: Handle) -> None:
-    one.end(Termination(by=EndedBy("exit")), 1.0)
+def stop(target: Handle) -> None:
+    target.end(Termination(by=EndedBy("exit")), 1.0)
 
 
 @given(
@@ -61,19 +61,19 @@ def stop(one: Handle) -> None:
 def test_joined_chunks_are_the_output(
     chunks: list[bytes], size: int, times: int, seed: int
 ) -> None:
-    one, when = handle(), random.Random(seed)
-    reader = OutputTail(one, 0)
+    target, when = handle(), random.Random(seed)
+    reader = OutputTail(target, 0)
     pieces = []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(output_tail, "MAX_CHUNK", size)
         for chunk in chunks:
-            one.append_output(chunk * times, 0.5)
+            target.append_output(chunk * times, 0.5)
             if when.random() < 0.5:
                 pieces += all_of(reader)
-        stop(one)
+        stop(target)
         pieces += all_of(reader)
-    end = one.spool.end
-    whole = cut(one.spool, 0, end, max(end, 1), final=True, rendering=one.rendering)
+    end = target.spool.end
+    whole = cut(target.spool, 0, end, max(end, 1), final=True, rendering=target.rendering)
     assert "".join(piece.text for piece in pieces) == whole.text
     assert not any(piece.omitted for piece in pieces)
     assert reader.offset == end
@@ -82,12 +82,12 @@ def test_joined_chunks_are_the_output(
 @pytest.mark.parametrize("memory", [8 << 20, 65_536])
 def test_a_reader_far_behind_resumes_near_the_end_with_a_count(memory: int) -> None:
     """The chunks and the ranges to re-read are the output that the spool has."""
-    one = handle(memory=memory)
-    reader = OutputTail(one, 0)
-    one.append_output(b"first\n", 0.5)
+    target = handle(memory=memory)
+    reader = OutputTail(target, 0)
+    target.append_output(b"first\n", 0.5)
     assert reader.read_chunk() == OutputChunk("first\n", 6)
     lines = b"".join(b"%07d\n" % n for n in range((output_tail.MAX_LAG >> 3) + 100))
-    one.append_output(lines, 0.5)
+    target.append_output(lines, 0.5)
     pieces = all_of(reader)
     assert pieces[0].omitted_from == 6
     assert pieces[0].omitted + sum(len(piece.text) for piece in pieces) == len(lines)
@@ -95,7 +95,7 @@ def test_a_reader_far_behind_resumes_near_the_end_with_a_count(memory: int) -> N
     assert len(lines) - pieces[0].omitted <= 2 * 65_536
     begun = pieces[0].omitted_from + pieces[0].omitted
     assert "".join(piece.text for piece in pieces).encode() == lines[begun - 6 :]
-    assert reader.offset == one.spool.end
+    assert reader.offset == target.spool.end
 
 
 def test_bytes_that_a_failed_file_drops_during_the_read_are_counted() -> None:
@@ -103,25 +103,25 @@ def test_bytes_that_a_failed_file_drops_during_the_read_are_counted() -> None:
         def read(self, spool: Spool, start: int, max_bytes: int, *, final: bool) -> TerminalChunk:
             return TerminalChunk(b"rest", spool.end, omitted=spool.end - start - 4)
 
-    one = handle()
-    one.append_output(b"seen, then lost and the rest", 0.5)
-    chunk = BytesTail(one, 6, cast(Any, Failing())).read_chunk()
+    target = handle()
+    target.append_output(b"seen, then lost and the rest", 0.5)
+    chunk = BytesTail(target, 6, cast(Any, Failing())).read_chunk()
     assert chunk == BytesChunk(b"rest", 28, omitted=18, omitted_from=6)
 
 
 def test_a_tail_moves_no_read_offset() -> None:
-    one = handle()
-    first, second = OutputTail(one, 0), OutputTail(one, 0)
-    one.append_output(b"here\n", 0.5)
+    target = handle()
+    first, second = OutputTail(target, 0), OutputTail(target, 0)
+    target.append_output(b"here\n", 0.5)
     assert first.read_chunk() == second.read_chunk() == OutputChunk("here\n", 5)
-    assert one.position.offset == 0
+    assert target.position.offset == 0
     assert first.read_chunk() is None
 
 
 def test_an_incomplete_character_waits_until_the_end() -> None:
-    one = handle()
-    reader = OutputTail(one, 0)
-    one.append_output("é".encode()[:1], 0.5)
+    target = handle()
+    reader = OutputTail(target, 0)
+    target.append_output("é".encode()[:1], 0.5)
     assert reader.read_chunk() is None
-    stop(one)
+    stop(target)
     assert reader.read_chunk() == OutputChunk("\ufffd", 1)

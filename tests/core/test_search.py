@@ -27,12 +27,12 @@ def search(spool: Spool, pattern: str | Pattern, limit: int) -> tuple[list[tuple
 
 
 def expected(text: str, pattern: str) -> list[tuple[int, str]]:
-    found, at = [], 0
+    matches, at = [], 0
     for line in text.split("\n") if text else []:
         if re.search(pattern, line, re.MULTILINE) and (line or at < len(text.encode())):
-            found.append((at, line))
+            matches.append((at, line))
         at += len(line.encode()) + 1
-    return found
+    return matches
 
 
 @settings(deadline=None)
@@ -49,8 +49,8 @@ def test_lines_are_found_as_if_searched_singly(
     spool = make()
     spool.append(text.encode())
     want = expected(text, pattern)
-    found, more = search(spool, pattern, limit)
-    assert found == want[:limit]
+    matches, more = search(spool, pattern, limit)
+    assert matches == want[:limit]
     assert more == (len(want) > limit)
 
 
@@ -85,20 +85,20 @@ def test_no_line_is_missed_or_torn_where_slices_meet() -> None:
 def test_a_line_of_several_slices_is_found_once() -> None:
     spool = make(memory=1 << 22)
     spool.append((b"needle" + b"x" * 300_000) * 3 + b"\nneedle\n")
-    found, more = search(spool, "needle", 10)
-    assert [cursor for cursor, _ in found] == [0, 900_019] and not more
+    matches, more = search(spool, "needle", 10)
+    assert [cursor for cursor, _ in matches] == [0, 900_019] and not more
 
 
 def test_the_beginning_and_the_kept_stretch_are_both_searched() -> None:
     spool = make(memory=20_000)
     for n in range(20_000):
         spool.append(b"%06d\n" % n)
-    found, _ = search(spool, "0000$", 100)
-    assert [line for _, line in found] == ["000000"]
-    found, _ = search(spool, "1$", 10_000)
-    assert found[0] == (7, "000001") and found[-1] == (19_991 * 7, "019991")
-    assert len(found) > 500
-    assert all(cursor % 7 == 0 for cursor, line in found[1:-1] if len(line) == 6)
+    matches, _ = search(spool, "0000$", 100)
+    assert [line for _, line in matches] == ["000000"]
+    matches, _ = search(spool, "1$", 10_000)
+    assert matches[0] == (7, "000001") and matches[-1] == (19_991 * 7, "019991")
+    assert len(matches) > 500
+    assert all(cursor % 7 == 0 for cursor, line in matches[1:-1] if len(line) == 6)
 
 
 def test_a_long_line_is_shown_around_its_match() -> None:
@@ -114,8 +114,8 @@ def test_all_lines_together_fit_into_a_reply() -> None:
     spool = make(memory=1 << 25)
     for _ in range(4000):
         spool.append(b"z" * 4000 + b"\n")
-    found, more = search(spool, "z", 10_000)
-    assert more and sum(len(line) for _, line in found) < 5_000_000
+    matches, more = search(spool, "z", 10_000)
+    assert more and sum(len(line) for _, line in matches) < 5_000_000
 
 
 def test_output_that_comes_during_a_search_is_not_searched() -> None:

@@ -104,7 +104,7 @@ def test_a_denied_call_leaves_no_handle(asker: RunningDaemon, join: Join) -> Non
     with pytest.raises(Refused) as gone:
         host.call("fetch", id="h")
     assert gone.value.code == -32001
-    assert [one["event"] for one in records(asker, host.session)] == ["approval"]
+    assert [record["event"] for record in records(asker, host.session)] == ["approval"]
 
 
 def test_a_denied_spawn_changes_nothing_of_the_handle_before(join: Join) -> None:
@@ -127,7 +127,7 @@ def test_a_skipped_call_succeeds_without_running(asker: RunningDaemon, join: Joi
     assert state["result"] == "`careful` was skipped, it was not run: done by hand."
     assert state["ended_by"] == {"by": "exit", "client": "host"}
     assert host.call("fetch", id="h")["result"] == state["result"]
-    assert [one["event"] for one in records(asker, host.session)] == ["approval"]
+    assert [record["event"] for record in records(asker, host.session)] == ["approval"]
 
 
 def test_a_definition_may_skip(join: Join) -> None:
@@ -154,13 +154,13 @@ def test_edited_arguments_run_once_valid(asker: RunningDaemon, join: Join) -> No
     with pytest.raises(Refused) as caught:
         host.decide(again, "edit", arguments=wrong)
     assert caught.value.code == -32005
-    assert {one["path"] for one in caught.value.data["problems"]} >= {"times"}
+    assert {problem["path"] for problem in caught.value.data["problems"]} >= {"times"}
     assert len(host.waiting()) == 1
     host.decide(again, "edit", arguments={"text": "canary-1 changed"})
     state = host.finish(spawned)
     assert state["state"] == "running" and state["content"] == "canary-1 changed\n"
     said = records(asker, host.session)
-    assert [one.get("decision") for one in said] == ["edit", None]
+    assert [record.get("decision") for record in said] == ["edit", None]
     assert "canary-1" not in json.dumps(said[0]) and "canary-1" not in asker.log_text()
 
 
@@ -561,7 +561,7 @@ def test_an_await_in_the_same_batch_finds_the_pending_call(join: Join) -> None:
     host.say(asked, "skip")
     for name in ("one", "three"):
         other.call("abort", id=name)
-    replies = next(one for one in iter(host.receive, None) if isinstance(one, list))
+    replies = next(message for message in iter(host.receive, None) if isinstance(message, list))
     assert [reply["id"] for reply in replies] == [101, 102, 103, 104]
     assert {reply["id"] for reply in replies[0]["result"]["completed"]} == {"one", "two", "three"}
     assert "was skipped" in replies[2]["result"]["result"]
@@ -578,7 +578,7 @@ def test_a_denial_in_the_middle_of_a_batch_affects_no_other_call(join: Join) -> 
         ]
     )
     host.say(host.asked(), "deny")
-    replies = next(one for one in iter(host.receive, None) if isinstance(one, list))
+    replies = next(message for message in iter(host.receive, None) if isinstance(message, list))
     assert replies[0]["result"]["state"] == "running"
     assert replies[1]["error"]["code"] == -32007
     (state,) = replies[2]["result"]["completed"]

@@ -126,7 +126,7 @@ def test_ask_user_is_listed_described_and_can_be_disabled(
         assert (listed["source"], listed["runtime"]) == ("builtin", "builtin")
         assert not listed["stateful"] and "question" in listed["parameters"]["properties"]
     (described,) = host.call("tools/describe", tools=["ask_user"])["tools"]
-    assert [one["name"] for one in described["parameters"]][:2] == ["question", "type"]
+    assert [parameter["name"] for parameter in described["parameters"]][:2] == ["question", "type"]
     other = make_daemon()
     other.tools("[tools.ask_user]\nenable = false\n")
     with other.start().connect() as wire:

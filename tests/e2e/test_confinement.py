@@ -194,7 +194,7 @@ def test_a_tool_cannot_use_another_session(rig: Rig, other: str) -> None:
         assert "'within'" in message and "'mine'" in message and "'other'" in message
     state = rig.person.call("fetch", id="theirs", session="other")
     assert (state["state"], state["content"]) == ("running", "")
-    assert [one["id"] for one in rig.person.call("handles/list", session="other")["handles"]] == [
+    assert [row["id"] for row in rig.person.call("handles/list", session="other")["handles"]] == [
         "theirs"
     ]
 
@@ -218,7 +218,7 @@ print(wire.recv(65536).decode())
 """
     args = {"argv": [sys.executable, "-c", code]}
     state = rig.person.call("spawn", tool="run", id="b", session="mine", args=args, wait="stopped")
-    assert [one["error"]["code"] for one in json.loads(state["result"])] == [NOT_AUTHORIZED] * 2
+    assert [reply["error"]["code"] for reply in json.loads(state["result"])] == [NOT_AUTHORIZED] * 2
     assert rig.person.call("handles/list", session="other")["handles"] == []
 
 
@@ -304,9 +304,9 @@ def test_a_tool_does_not_see_other_sessions_questions(rig: Rig) -> None:
         )
         assert state["state"] == "waiting", state
     (reply,) = rig.inside(("daemon/status", {}))
-    assert [one["session"] for one in reply["result"]["questions"]] == ["mine"]
+    assert [question["session"] for question in reply["result"]["questions"]] == ["mine"]
     told = rig.person.call("daemon/status")["questions"]
-    assert {one["session"] for one in told} == {"mine", "other"}
+    assert {message["session"] for message in told} == {"mine", "other"}
 
 
 def test_a_tool_neither_stops_the_daemon_nor_reloads_approval_policies(
@@ -326,7 +326,7 @@ def test_the_users_own_definition_grants_rights(rig: Rig, other: str) -> None:
     looked, fetched, decided = rig.inside(*calls, tool="looker", session="other")
     assert "result" in looked and "result" in fetched
     assert decided["error"]["code"] == NOT_AUTHORIZED
-    assert all("result" in one for one in rig.inside(*calls, tool="free"))
+    assert all("result" in reply for reply in rig.inside(*calls, tool="free"))
     assert rig.person.finish(waiting)["id"] == "c"
 
 
@@ -351,7 +351,7 @@ def test_a_tool_cannot_borrow_the_rights_of_another_definition(rig: Rig) -> None
     for reply in replies:
         assert reply["error"]["code"] == NOT_AUTHORIZED, reply
     listed, _ = rig.inside(("handles/list", {}), ("session/close", {}))
-    assert {one["id"] for one in listed["result"]["handles"]} == {"within"}
+    assert {row["id"] for row in listed["result"]["handles"]} == {"within"}
     assert rig.person.call("fetch", id="shell", session="mine")["state"] == "running"
 
 
@@ -433,7 +433,7 @@ def test_a_project_root_grants_nothing(rig: Rig, tmp_path: Path) -> None:
     rig.person.call("trust/grant", root=root, digest=digest)
     listed = rig.person.call("tools/list", root=root)
     assert "plain" in [tool["name"] for tool in listed["tools"]]
-    assert [one["key"] for one in listed["problems"]] == ["tools.sly.may"]
+    assert [problem["key"] for problem in listed["problems"]] == ["tools.sly.may"]
     with pytest.raises(Refused) as caught:
         rig.person.call("spawn", tool="sly", id="s", root=root)
     assert caught.value.code == -32003
@@ -464,7 +464,7 @@ def test_processes_left_behind_keep_the_session_and_lose_the_rights(
     rig.person.call("spawn", tool="free", id="l", session="mine", args=args, wait="none")
     own, every, reload = json.loads(_written(said))
     assert "result" in own, own
-    assert [one["error"]["code"] for one in (every, reload)] == [NOT_AUTHORIZED] * 2
+    assert [reply["error"]["code"] for reply in (every, reload)] == [NOT_AUTHORIZED] * 2
     assert "'l'" in every["error"]["message"] and "'mine'" in every["error"]["message"]
 
 
@@ -538,8 +538,8 @@ def test_a_tool_with_the_token_is_confined_on_a_websocket(
         )
         greeted, own, every, decided = json.loads(state["result"])
         assert greeted["result"]["session"] == "mine"
-        assert [one["id"] for one in own["result"]["handles"]] == ["w"]
-        assert [one["error"]["code"] for one in (every, decided)] == [NOT_AUTHORIZED] * 2
+        assert [row["id"] for row in own["result"]["handles"]] == ["w"]
+        assert [reply["error"]["code"] for reply in (every, decided)] == [NOT_AUTHORIZED] * 2
     done = subprocess.run(argv, capture_output=True, check=True)
     replies = json.loads(done.stdout)
     assert replies[0]["result"]["session"] == "default"

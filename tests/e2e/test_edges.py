@@ -178,9 +178,11 @@ def test_an_unremovable_call_file_harms_nothing(
 def test_of_daemons_started_at_once_one_serves_and_the_others_report_it(short_tmp: Path) -> None:
     many = [RunningDaemon(short_tmp / "one") for _ in range(5)]
     try:
-        for one in many:
-            one.start(wait=False)
-        left = {one.process: one for one in many if isinstance(one.process, ForkedProcess)}
+        for target in many:
+            target.start(wait=False)
+        left = {
+            target.process: target for target in many if isinstance(target.process, ForkedProcess)
+        }
         codes = []
         while len(left) > 1:
             ended, _, _ = select.select([*left], [], [], PATIENCE_S)
@@ -193,8 +195,8 @@ def test_of_daemons_started_at_once_one_serves_and_the_others_report_it(short_tm
         with winner.connect() as wire:
             assert wire.call("daemon/status")["pid"] == winner.pid
     finally:
-        for one in many:
-            one.close()
+        for target in many:
+            target.close()
 
 
 def test_repeated_stop_requests_still_exit_with_0(

@@ -66,8 +66,8 @@ def web(short_tmp: Path) -> Iterator[Callable[..., Web]]:
         return servers[-1]
 
     yield start
-    for one in servers:
-        one.stop()
+    for server in servers:
+        server.stop()
 
 
 Make = Callable[..., RunningDaemon]
@@ -83,9 +83,9 @@ def joined(
 ) -> Iterator[tuple[Web, Wire]]:
     """A server of each protocol version, and a connection to a daemon configured with the
     server."""
-    one = web(request.param)
-    with make_daemon(one.table()).start().connect() as wire:
-        yield one, wire
+    server = web(request.param)
+    with make_daemon(server.table()).start().connect() as wire:
+        yield server, wire
 
 
 def test_http_tools_are_listed_called_and_report_progress(
@@ -115,64 +115,64 @@ def test_a_question_over_http_is_answered(joined: tuple[Web, Wire]) -> None:
 def test_no_call_is_made_before_the_server_can_ask_by_its_own_stream(
     web: Callable[..., Web], make_daemon: Make
 ) -> None:
-    one = web("legacy", "stream")
-    with make_daemon(one.table()).start().connect() as wire:
+    server = web("legacy", "stream")
+    with make_daemon(server.table()).start().connect() as wire:
         wire.call("spawn", tool="small_ask", id="a")
         until(lambda: wire.call("fetch", id="a")["state"] != "running")
-        assert "nobody listens" not in one.noted()
+        assert "nobody listens" not in server.noted()
         assert wire.call("fetch", id="a")["question"]["id"] == "name"
 
 
 def test_an_abort_closes_the_stream_or_notifies_the_server(joined: tuple[Web, Wire]) -> None:
-    one, wire = joined
+    server, wire = joined
     wire.call("spawn", tool="small_sleep", id="a")
-    until(lambda: "sleeping" in one.noted())
+    until(lambda: "sleeping" in server.noted())
     assert wire.call("abort", id="a")["ended_by"]["by"] == "abort"
-    until(lambda: "cancelled" in one.noted())
+    until(lambda: "cancelled" in server.noted())
 
 
 def test_a_stopped_server_fails_the_call_and_a_restarted_one_is_used(
     joined: tuple[Web, Wire],
 ) -> None:
-    one, wire = joined
-    assert call(wire, "small_pid")["result"] == str(one.process.pid)
-    one.stop()
+    server, wire = joined
+    assert call(wire, "small_pid")["result"] == str(server.process.pid)
+    server.stop()
     error = call(wire, "small_pid")["error"]
     assert "The MCP server `small` could not be reached (" in error["message"]
     assert error["transient"]
-    one.process = one.start()
+    server.process = server.start()
     # A restarted server does not know a legacy session: the call gets a new session, unseen by the
     # caller.
-    assert call(wire, "small_pid")["result"] == str(one.process.pid)
+    assert call(wire, "small_pid")["result"] == str(server.process.pid)
 
 
 def test_a_changed_tool_list_is_read_again(web: Callable[..., Web], make_daemon: Make) -> None:
-    one = web("modern")
-    with make_daemon(one.table()).start().connect() as wire:
+    server = web("modern")
+    with make_daemon(server.table()).start().connect() as wire:
         call(wire, "small_change")
         until(lambda: "small_extra" in [tool["name"] for tool in wire.call("tools/list")["tools"]])
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 def test_a_reply_may_be_plain_json(web: Callable[..., Web], make_daemon: Make, era: str) -> None:
-    one = web(era, "json")
-    with make_daemon(one.table()).start().connect() as wire:
+    server = web(era, "json")
+    with make_daemon(server.table()).start().connect() as wire:
         assert json.loads(call(wire, "small_echo", text="x")["result"]) == {"text": "x"}
 
 
 def test_a_credential_comes_from_a_variable_and_is_shown_nowhere(
     web: Callable[..., Web], make_daemon: Make
 ) -> None:
-    one = web("token")
+    server = web("token")
     header = 'headers = { Authorization = "Bearer ${MINE_TOKEN}" }'
-    daemon = make_daemon(one.table(header), env={"MINE_TOKEN": "t0ken"}).start()
+    daemon = make_daemon(server.table(header), env={"MINE_TOKEN": "t0ken"}).start()
     with daemon.connect() as wire:
         assert call(wire, "small_pid")["result"]
     assert "t0ken" not in daemon.log_text()
-    with make_daemon(one.table(header)).start().connect() as wire:
+    with make_daemon(server.table(header)).start().connect() as wire:
         problems = wire.call("tools/list")["problems"]
         assert "needs the variable MINE_TOKEN" in problems[0]["message"]
-    with make_daemon(one.table()).start().connect() as wire:
+    with make_daemon(server.table()).start().connect() as wire:
         problems = wire.call("tools/list")["problems"]
         assert "401" in problems[0]["message"] and "`headers`" in problems[0]["message"]
 

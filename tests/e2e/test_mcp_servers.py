@@ -76,7 +76,7 @@ class Bench:
         return [tool["name"] for tool in self.wire.call("tools/list")["tools"]]
 
     def problems(self) -> list[str]:
-        return [one["message"] for one in self.wire.call("tools/list").get("problems", [])]
+        return [rig["message"] for rig in self.wire.call("tools/list").get("problems", [])]
 
 
 @pytest.fixture
@@ -91,9 +91,9 @@ def bench(make_daemon: Make, short_tmp: Path) -> Iterator[Callable[..., Bench]]:
             table = {"NOTES": str(notes), **env}
             daemon = make_daemon(config or server("small", *flags, more=more, env=table))
             daemon.tools(tools)
-            one = Bench(daemon.start(), notes)
-            stack.enter_context(one.wire)
-            return one
+            rig = Bench(daemon.start(), notes)
+            stack.enter_context(rig.wire)
+            return rig
 
         yield start
 
@@ -113,12 +113,12 @@ def shared(
 ) -> Iterator[Bench]:
     """A session of a daemon with the small server, in each era, for tests that leave both as they
     are."""
-    one = Bench(_kept, short_tmp / "notes")
-    with one.wire:
+    rig = Bench(_kept, short_tmp / "notes")
+    with rig.wire:
         session = request.node.name.partition("[")[0]
-        one.wire.call("initialize", client={"name": "shared"}, protocol=1, session=session)
-        yield one
-        one.wire.call("session/close")
+        rig.wire.call("initialize", client={"name": "shared"}, protocol=1, session=session)
+        yield rig
+        rig.wire.call("session/close")
 
 
 @pytest.fixture(params=ERAS)
@@ -181,7 +181,7 @@ def test_a_server_that_dies_in_a_call_fails_the_call_and_the_next_gets_a_new_one
         "The MCP server `small` exited with status 3 during the call. It last wrote: last words"
     )
     assert state["error"]["trace"] == ["first", "last words"]
-    assert [one["kind"] for one in state["notifications"]] == ["mcp.disconnected"]
+    assert [notice["kind"] for notice in state["notifications"]] == ["mcp.disconnected"]
     assert state["elapsed_ms"] < 1000
     assert json.loads(small.result("small_echo", text="again"))["text"] == "again"
     assert "was killed by SIGKILL during the call" in small.error("small_kill")
@@ -358,7 +358,7 @@ def test_a_changed_list_is_notified_once(small: Bench) -> None:
     ]  # if the list was read before the call ended
     until(lambda: "small_extra" in small.names())
     notices += small.wire.call("notifications/drain")["notifications"]
-    assert [one["kind"] for one in notices] == ["mcp.tools_changed"]
+    assert [notice["kind"] for notice in notices] == ["mcp.tools_changed"]
     assert small.result("small_pid")
 
 
@@ -448,13 +448,13 @@ def test_tool_names_fit_every_provider_and_route_to_their_server(
     ]
     first = server("srv one", "legacy", env={"TOOLS": json.dumps(tools)})
     second = server("srv-two", "legacy", env={"TOOLS": json.dumps(tools[:1])})
-    one = bench(config=first + second)
-    shown = [tool["name"] for tool in one.wire.call("tools/list", provider="openai")["tools"]]
+    rig = bench(config=first + second)
+    shown = [tool["name"] for tool in rig.wire.call("tools/list", provider="openai")["tools"]]
     found = [name for name in shown if name.startswith(("srv", "_srv"))]
     assert len(set(found)) == 5
     assert all(len(name) <= 64 for name in found)
     for name in found:
-        assert "no such tool" in one.error(name)
+        assert "no such tool" in rig.error(name)
 
 
 def test_a_server_gets_a_minimal_environment_and_its_configured_variables(
@@ -531,36 +531,36 @@ def test_a_reload_keeps_an_unchanged_server(bench: Callable[..., Bench]) -> None
 
 
 def test_a_reload_with_an_unreadable_file_keeps_the_servers(bench: Callable[..., Bench]) -> None:
-    one = bench()
-    pid = one.result("small_pid")
-    config = one.daemon.config / "haft" / "config.toml"
+    rig = bench()
+    pid = rig.result("small_pid")
+    config = rig.daemon.config / "haft" / "config.toml"
     text = config.read_text()
     config.write_text(f"{text}[mcp")
-    problems = one.wire.call("daemon/reload")["problems"]
+    problems = rig.wire.call("daemon/reload")["problems"]
     assert any("its settings are not read" in problem["message"] for problem in problems)
-    assert one.result("small_pid") == pid
+    assert rig.result("small_pid") == pid
     config.write_text(text)
-    assert one.wire.call("daemon/reload")["problems"] == []
-    assert one.result("small_pid") == pid
+    assert rig.wire.call("daemon/reload")["problems"] == []
+    assert rig.result("small_pid") == pid
 
 
 def test_a_reconfigured_server_lists_its_tools_anew(
     bench: Callable[..., Bench],
 ) -> None:
-    one = bench()
-    assert "small_echo" in one.names()
+    rig = bench()
+    assert "small_echo" in rig.names()
     other = server("small", env={"TOOLS": json.dumps([{"name": "other", "inputSchema": {}}])})
-    (one.daemon.config / "haft" / "config.toml").write_text(other)
-    one.wire.call("daemon/reload")
-    assert [name for name in one.names() if name.startswith("small")] == ["small_other"]
+    (rig.daemon.config / "haft" / "config.toml").write_text(other)
+    rig.wire.call("daemon/reload")
+    assert [name for name in rig.names() if name.startswith("small")] == ["small_other"]
 
 
 def test_an_added_eager_server_starts_at_the_reload(bench: Callable[..., Bench]) -> None:
-    one = bench(config="[daemon]\n")
-    added = server("small", more='start = "eager"', env={"NOTES": str(one.notes)})
-    (one.daemon.config / "haft" / "config.toml").write_text(added)
-    one.wire.call("daemon/reload")
-    until(one.started)
+    rig = bench(config="[daemon]\n")
+    added = server("small", more='start = "eager"', env={"NOTES": str(rig.notes)})
+    (rig.daemon.config / "haft" / "config.toml").write_text(added)
+    rig.wire.call("daemon/reload")
+    until(rig.started)
 
 
 def test_a_running_call_ends_when_its_server_is_removed(

@@ -64,7 +64,7 @@ def test_disabled_end_notices_are_not_sent(room: Room) -> None:
     room.spawn("usual", "read x; exit 0")
     # A read by cursor takes no notices.
     room.call("apply", id="usual", input={"line": ""}, wait="stopped", cursor=0)
-    assert [one["id"] for one in drained(room)] == ["usual"]
+    assert [notice["id"] for notice in drained(room)] == ["usual"]
     assert room.call("notifications/drain")["notifications"] == []
 
 
@@ -94,7 +94,7 @@ def test_a_notice_rides_on_the_next_call(room: Room, beside: Callable[[], Room])
     while watcher.wire.told("session/notification")["params"]["id"] != "c":
         pass
     reply = room.call("tools/call", tool="run", arguments={"argv": ["true"]})
-    assert {one["id"] for one in reply["notifications"]} >= {"c"}
+    assert {notice["id"] for notice in reply["notifications"]} >= {"c"}
 
 
 def test_new_output_is_notified_once_until_notified_or_read(room: Room) -> None:

@@ -145,7 +145,7 @@ def test_stopped_handles_yield_descriptors_to_new_ones(make_daemon: MakeDaemon) 
             unlooked(wire, f"h{number}", f"s{number % 3}")
         until(lambda: spools(daemon) <= 128 // 4, "files are closed")
         status = wire.call("daemon/status")
-        assert [one["file"] for one in status["problems"]] == ["(descriptors)"]
+        assert [problem["file"] for problem in status["problems"]] == ["(descriptors)"]
         assert "only the beginning and the end" in status["problems"][0]["message"]
         first = wire.call("fetch", id="h0", session="s0")
         assert first["state"] == "stopped" and first["exit"] == {"code": 0}

@@ -390,7 +390,7 @@ def test_no_notice_shows_output_before_the_decision(join: Join, decision: str) -
     while told[-1]["kind"] != end:
         told.append(other.told("session/notification")["params"])
     if decision == "deny":
-        assert [one["kind"] for one in told] == [end] and CANARY not in json.dumps(told)
+        assert [message["kind"] for message in told] == [end] and CANARY not in json.dumps(told)
     else:
         until(lambda: CANARY in json.dumps(host.call("notifications/drain")), "the match")
 

@@ -144,7 +144,8 @@ def test_concurrent_needs_share_one_description(serve: Serve, tmp_path: Path) ->
     binaries = {name: Binary(tmp_path / name, WAITS) for name in ("described", "called", "spawned")}
     daemon, wire = serve(
         "".join(
-            one.defined(name).replace('"local"', '"local.check"') for name, one in binaries.items()
+            binary.defined(name).replace('"local"', '"local.check"')
+            for name, binary in binaries.items()
         )
     )
     package = {"package": "p"}
@@ -171,7 +172,7 @@ def test_concurrent_needs_share_one_description(serve: Serve, tmp_path: Path) ->
             for one, number in zip(wires[2:], numbers[2:], strict=True):
                 one.finish(number)
     assert binaries.keys() <= listed(wire)[0].keys()
-    assert [len(one.asked()) for one in binaries.values()] == [1, 1, 1]
+    assert [len(binary.asked()) for binary in binaries.values()] == [1, 1, 1]
     # The id is taken before the next request is read.
     wire.start("spawn", tool="spawned", id="quick", args=package, wait="none")
     assert wire.call("fetch", id="quick", wait="stopped")["state"] == "stopped"

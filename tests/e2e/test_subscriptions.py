@@ -158,7 +158,7 @@ def test_a_reconnected_reader_resumes_at_its_offset(
         third.call("subscribe", session=session, events=["state", "output"], **{"from": at})
         read(third, lambda: False)
     assert "".join(piece["data"] for piece in pieces) == whole["result"]
-    assert [piece["start"] for piece in pieces] == [0, *(one["cursor"] for one in pieces[:-1])]
+    assert [piece["start"] for piece in pieces] == [0, *(piece["cursor"] for piece in pieces[:-1])]
     assert pieces[-1]["cursor"] == whole["cursor"]
 
 
@@ -180,7 +180,7 @@ def test_pushes_without_text_leave_no_gap_between_offsets(
             wire.call("apply", session=session, id="a", input={"line": ""}, wait="none")
             wire.call("fetch", session=session, id="a", wait="input")
         output = of([*messages, *until_stopped(peer, "a")], "handle/output")
-    assert [(one["start"], one["cursor"], one["data"]) for one in output] == [
+    assert [(push["start"], push["cursor"], push["data"]) for push in output] == [
         (0, 4, "one\n"),
         (4, 13, "two\n"),
     ]
@@ -219,7 +219,7 @@ def test_a_push_moves_no_read_offset_and_consumes_no_notice(
         while not notices:
             notices = of([next(told(editor))], "session/notification")
         drained = wire.call("notifications/drain", session=session)["notifications"]
-        assert [one["kind"] for one in notices] == [one["kind"] for one in drained]
+        assert [notice["kind"] for notice in notices] == [notice["kind"] for notice in drained]
         assert wire.call("fetch", session=session, id="a")["content"] == "here\n"
 
 

@@ -161,26 +161,26 @@ def test_await_answers_when_all_remaining_handles_wait_for_an_answer(make_daemon
         wire.call("spawn", tool="sleeps", id="s", args={}, wait="none")
         wire.call("spawn", tool="run", id="r", args={"argv": ["true"]}, wait="stopped")
         reply = wire.call("await", all=["a", "r"], any=["b"])
-        assert [one["id"] for one in reply["completed"]] == ["r"]
+        assert [row["id"] for row in reply["completed"]] == ["r"]
         assert reply["pending"] == [] and "timed_out" not in reply
-        assert [one["id"] for one in reply["waiting"]] == ["a", "b"]
+        assert [row["id"] for row in reply["waiting"]] == ["a", "b"]
         assert reply["waiting"][0]["question"]["id"] == "name"
         # A running handle may still stop, and is awaited.
         waiting = wire.start("await", all=["a", "s"])
         reply = wire.call("await", all=["s", "a"], timeout_secs=0)
-        assert [one["id"] for one in reply["pending"]] == ["s"] and reply["timed_out"]
-        assert [one["id"] for one in reply["waiting"]] == ["a"]
+        assert [row["id"] for row in reply["pending"]] == ["s"] and reply["timed_out"]
+        assert [row["id"] for row in reply["waiting"]] == ["a"]
         wire.call("abort", id="s")
         reply = wire.finish(waiting)
-        assert [one["id"] for one in reply["completed"]] == ["s"]
-        assert [one["id"] for one in reply["waiting"]] == ["a"]
+        assert [row["id"] for row in reply["completed"]] == ["s"]
+        assert [row["id"] for row in reply["waiting"]] == ["a"]
         # Nor does an unneeded handle delay the reply.
         wire.call("spawn", tool="sleeps", id="s2", args={}, wait="none")
         reply = wire.call("await", all=["a"], any=["r", "s2"])
-        assert [one["id"] for one in reply["pending"]] == ["s2"]
-        assert [one["id"] for one in reply["waiting"]] == ["a"]
+        assert [row["id"] for row in reply["pending"]] == ["s2"]
+        assert [row["id"] for row in reply["waiting"]] == ["a"]
         waiting = wire.start("await", all=["a"])
-        assert [one["id"] for one in wire.finish(waiting)["waiting"]] == ["a"]
+        assert [row["id"] for row in wire.finish(waiting)["waiting"]] == ["a"]
 
 
 def test_await_goes_on_while_a_client_is_asked(make_daemon: Make) -> None:
@@ -213,7 +213,7 @@ def test_await_answers_when_the_asked_client_has_gone(make_daemon: Make) -> None
             other.call("spawn", tool="asks", id="a", args={}, wait="none")
             other.told("inquiry/ask")
             waiting = wire.start("await", all=["a"])
-        assert [one["id"] for one in wire.finish(waiting)["waiting"]] == ["a"]
+        assert [row["id"] for row in wire.finish(waiting)["waiting"]] == ["a"]
 
 
 def test_a_model_is_informed_of_waiting(make_daemon: Make) -> None:
@@ -224,7 +224,7 @@ def test_a_model_is_informed_of_waiting(make_daemon: Make) -> None:
         assert "`waiting`" in described and "`apply`" in described
         wire.call("spawn", tool="asks", id="a", args={}, wait="input")
         reply = wire.call("tools/call", tool="await", arguments={"all": ["a"]})
-        assert [one["id"] for one in reply["waiting"]] == ["a"]
+        assert [row["id"] for row in reply["waiting"]] == ["a"]
         assert json.dumps(reply["notifications"]) == "[]"
 
 

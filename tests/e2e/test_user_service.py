@@ -37,9 +37,9 @@ def own_data(short_tmp: Path, data: Path) -> dict[str, str]:
 
 @pytest.fixture
 def manager(short_tmp: Path, data: Path) -> Iterator[UserManager]:
-    one = UserManager(short_tmp, data)
-    yield one
-    one.close()
+    manager = UserManager(short_tmp, data)
+    yield manager
+    manager.close()
 
 
 def units(manager: UserManager) -> list[str]:
@@ -101,7 +101,7 @@ def test_removing_the_service_names_ended_handles_and_leaves_nothing(
 def findings(manager: UserManager, env: Mapping[str, str] | None = None) -> list[dict[str, str]]:
     printed = manager.run("haft", "doctor", "--json", env=env).stdout
     document = json.loads(printed)["findings"]
-    return [one for one in document if one["check"] == "service"]
+    return [finding for finding in document if finding["check"] == "service"]
 
 
 def test_a_unit_changed_by_the_user_is_not_overwritten(
@@ -132,7 +132,7 @@ def test_a_unit_changed_by_the_user_is_not_overwritten(
 
 def test_the_doctor_reports_a_unit_whose_program_is_missing(manager: UserManager) -> None:
     assert manager.run("haft", "setup", "service").returncode == 0
-    assert [one["level"] for one in findings(manager)] == ["ok"]
+    assert [finding["level"] for finding in findings(manager)] == ["ok"]
     unit = manager.home / ".config" / "systemd" / "user" / "haftd.service"
     text = unit.read_text()
     (line,) = [line for line in text.splitlines() if line.startswith("ExecStart=")]
@@ -179,13 +179,13 @@ def test_the_doctor_reports_a_socket_unit_without_its_file_and_the_remedy(
     socket = f"{manager.env['XDG_RUNTIME_DIR']}/haft/haftd.sock"
     assert manager.run("rm", socket).returncode == 0
     document = json.loads(manager.run("haft", "doctor", "--json").stdout)["findings"]
-    (finding,) = [one for one in document if one["check"] == "service"]
+    (finding,) = [finding for finding in document if finding["check"] == "service"]
     assert finding["level"] == "problem" and socket in finding["message"]
     assert finding["advice"] == "`systemctl --user restart haftd.socket`"
     assert manager.run("systemctl", "--user", "restart", "haftd.socket").returncode == 0
     assert str(answering(manager)) == manager.properties("haftd.service")["MainPID"]
     document = json.loads(manager.run("haft", "doctor", "--json").stdout)["findings"]
-    (finding,) = [one for one in document if one["check"] == "service"]
+    (finding,) = [finding for finding in document if finding["check"] == "service"]
     assert finding["level"] == "ok"
 
 

@@ -106,7 +106,7 @@ def main(argv: list[str]) -> None:
             late = time.monotonic() + (0.2 if "--blind" in more else PATIENCE_S)
             while (rest := left(before)) and time.monotonic() < late:
                 time.sleep(0.001)
-            leaks += [f"cycle {cycle - 1}: {one}" for one in rest]
+            leaks += [f"cycle {cycle - 1}: {entry}" for entry in rest]
             before.empty(5)
             before.remove()
         time.sleep(dice.random() * 0.06)  # the moment of the kill

@@ -96,7 +96,7 @@ class _Host:
         """Receive a reply, a batch of replies or a request, and show these fields of its body."""
         message = self.wire.receive()
         shown = message if isinstance(message, list) else [message]
-        self.shown("←", [_abridged(one, fields) for one in shown])
+        self.shown("←", [_abridged(message, fields) for message in shown])
         return message
 
     def replies(self, request: Any, result: dict[str, Any]) -> None:
@@ -224,8 +224,8 @@ def _pulled(host: _Host) -> list[str]:
         until(lambda: host.wire.call("inquiries/list")["inquiries"], "it is asked")
         host.asks(("inquiries/list", {}))
         listed = host.wire.receive()
-        (one,) = listed["result"]["inquiries"]
-        shown = {**{key: one[key] for key in ("inquiry_id", "question", "target")}, _MORE: 0}
+        (inquiry,) = listed["result"]["inquiries"]
+        shown = {**{key: inquiry[key] for key in ("inquiry_id", "question", "target")}, _MORE: 0}
         host.shown("←", [{"id": listed["id"], "result": {"inquiries": [shown]}}])
         answer = {"inquiry_id": "tool_call.ask_user.call_8", "answer": "that"}
         host.asks(("inquiries/answer", answer))
@@ -307,7 +307,7 @@ def _abridged(message: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any
 def _cut(key: str, value: Any) -> Any:
     """Return a field as shown: a list of handles by ids and states."""
     if key in ("completed", "pending"):
-        return [{"id": one["id"], "state": one["state"], _MORE: 0} for one in value]
+        return [{"id": state["id"], "state": state["state"], _MORE: 0} for state in value]
     if key == "input_wanted" and value is not None:
         return {"kind": value["kind"], _MORE: 0}
     if key == "error":
@@ -327,9 +327,9 @@ def _text(message: Any) -> str:
 
     def shortened(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: shortened(one) for key, one in value.items()}
+            return {key: shortened(entry) for key, entry in value.items()}
         if isinstance(value, list):
-            return [shortened(one) for one in value]
+            return [shortened(entry) for entry in value]
         if not isinstance(value, str):
             return value
         # The answers that a prompt offers differ between versions of git.

@@ -58,8 +58,8 @@ def test_a_process_is_not_its_own_descendant(listener: socket.socket, kernel: st
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(listener.getsockname())
         with listener.accept()[0] as sock:
-            found = identify(sock)
-    assert (found.pid, found.lineage) == (os.getpid(), ())
+            peer = identify(sock)
+    assert (peer.pid, peer.lineage) == (os.getpid(), ())
 
 
 def test_no_descriptor_is_left(listener: socket.socket, kernel: str) -> None:
@@ -103,8 +103,11 @@ def test_the_lineage_ends_below_the_ancestor() -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         line = lineage(process.pid, os.getpid())
         above = lineage(process.pid, os.getppid())
-        assert line is not None and [one.pid for one in line] == [process.pid]
-        assert above is not None and [one.pid for one in above] == [process.pid, os.getpid()]
+        assert line is not None and [ancestor.pid for ancestor in line] == [process.pid]
+        assert above is not None and [ancestor.pid for ancestor in above] == [
+            process.pid,
+            os.getpid(),
+        ]
         assert lineage(os.getppid(), os.getpid()) == ()
         process.kill()
     assert lineage(process.pid, os.getpid()) is None
@@ -145,10 +148,10 @@ def over_tcp(server: socket.socket, code: str = TCP) -> subprocess.Popen[bytes]:
 
 async def test_a_child_connecting_over_tcp_is_a_descendant(server: socket.socket) -> None:
     with over_tcp(server) as process, server.accept()[0] as sock:
-        found = await identify_tcp(sock)
+        peer = await identify_tcp(sock)
         process.communicate(b"\n")
-    assert found.pid == process.pid and found.lineage is not None
-    assert [process.pid for process in found.lineage] == [process.pid]
+    assert peer.pid == process.pid and peer.lineage is not None
+    assert [process.pid for process in peer.lineage] == [process.pid]
 
 
 async def test_a_tcp_peer_from_elsewhere_is_no_descendant(server: socket.socket) -> None:
@@ -228,8 +231,8 @@ async def test_the_owner_of_a_connection_is_not_its_holder(server: socket.socket
         subprocess.Popen(argv, stdin=subprocess.PIPE) as process,
         server.accept()[0] as sock,
     ):
-        found = await identify_tcp(sock)
-        assert found.lineage is None or [process.pid for process in found.lineage] == [process.pid]
+        peer = await identify_tcp(sock)
+        assert peer.lineage is None or [process.pid for process in peer.lineage] == [process.pid]
         process.communicate(b"\n")
 
 
@@ -271,13 +274,13 @@ def walked(
         if pid == 9:
             count += 1
             seen.clear()
-            seen.update({one.pid: one for one in next(turns)})
+            seen.update({ancestor.pid: ancestor for ancestor in next(turns)})
         return seen.get(pid)
 
     monkeypatch.setattr(ancestry, "read_stat", read)
     monkeypatch.setattr(ancestry, "_strangers", {})
     line = lineage(9, 1)
-    return (None if line is None else tuple(one.pid for one in line)), count
+    return (None if line is None else tuple(ancestor.pid for ancestor in line)), count
 
 
 def test_a_lineage_of_ever_older_parents_is_walked_once(
@@ -306,7 +309,7 @@ def test_an_ancestor_known_as_a_stranger_ends_the_walk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reads: list[int] = []
-    line = {one.pid: one for one in (stat(9, 8, 30), stat(8, 7, 20), stat(7, 0, 10))}
+    line = {ancestor.pid: ancestor for ancestor in (stat(9, 8, 30), stat(8, 7, 20), stat(7, 0, 10))}
 
     def read(pid: int) -> Stat | None:
         reads.append(pid)
@@ -327,7 +330,7 @@ def test_a_process_of_the_current_tick_is_not_remembered_as_a_stranger(
 ) -> None:
     """Another process could get its pid within the tick."""
     now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
-    line = {one.pid: one for one in (stat(9, 8, now + 1000), stat(8, 0, 20))}
+    line = {ancestor.pid: ancestor for ancestor in (stat(9, 8, now + 1000), stat(8, 0, 20))}
     monkeypatch.setattr(ancestry, "read_stat", line.get)
     monkeypatch.setattr(ancestry, "_strangers", {})
     assert lineage(9, 1) == ()

@@ -238,7 +238,7 @@ def test_without_time_for_the_sweep_one_look_is_taken(crowd: Crowd, instance: st
     child, record = orphan(crowd, ProcessTag(HOME, instance, 7))
     report = recover([record], home=HOME, patience_s=0)
     assert child.wait() == -9
-    assert report.lost == () and [one.mark for one in (*report.ended, *report.keep)] == [
+    assert report.lost == () and [process.mark for process in (*report.ended, *report.keep)] == [
         record.mark
     ]
 
@@ -363,13 +363,13 @@ def test_no_other_process_is_killed(crowd: Crowd, instance: str) -> None:
     standing = decoys(crowd, instance)
     ours = [crowd.start(["sleep", "60"], ProcessTag(HOME, instance, n)) for n in range(1, 6)]
     records = [
-        record_of(crowd.identity(one), ProcessTag(HOME, instance, n))
-        for n, one in enumerate(ours, 1)
+        record_of(crowd.identity(process), ProcessTag(HOME, instance, n))
+        for n, process in enumerate(ours, 1)
     ]
     report = recover(records, home=HOME)
     assert len(report.ended) == 5
-    assert all(one.wait() == -9 for one in ours)
-    assert [_state(one) for one in standing] == ["S"] * len(standing)
+    assert all(process.wait() == -9 for process in ours)
+    assert [_state(process) for process in standing] == ["S"] * len(standing)
 
 
 def test_a_living_instance_is_left_alone(crowd: Crowd, instance: str) -> None:
@@ -623,7 +623,8 @@ def test_with_few_descriptors_all_processes_are_ended(crowd: Crowd, instance: st
     marks = [ProcessTag(HOME, instance, n) for n in range(1, 61)]
     children = [crowd.start(["sleep", "60"], mark) for mark in marks]
     records = [
-        record_of(crowd.identity(one), mark) for one, mark in zip(children, marks, strict=True)
+        record_of(crowd.identity(process), mark)
+        for process, mark in zip(children, marks, strict=True)
     ]
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = max(int(name) for name in os.listdir("/proc/self/fd"))
@@ -720,7 +721,8 @@ def test_no_descriptor_is_left(crowd: Crowd, instance: str, tmp_path: Path) -> N
     marks = [ProcessTag(HOME, instance, n) for n in range(3)]
     children = [crowd.start(["sleep", "60"], mark) for mark in marks]
     records = [
-        record_of(crowd.identity(one), mark) for one, mark in zip(children, marks, strict=True)
+        record_of(crowd.identity(process), mark)
+        for process, mark in zip(children, marks, strict=True)
     ]
     recover(records, home=HOME, lock=tmp_path / "recover.lock")
     assert len(os.listdir("/proc/self/fd")) == before

@@ -103,15 +103,15 @@ def test_an_attempt_as_another_user_is_refused(
 def test_the_attempts_are_refused_with_the_proxy_alone(tmp_path: Path) -> None:
     """The sandbox with rules for single hosts, whose `connect` a supervisor answers."""
     make_folders(tmp_path)
-    found = attack(tmp_path, sandbox_of(tmp_path)._replace(is_proxied=True))
-    assert {name: end for name, end in found.items() if end not in REFUSALS} == {}
+    report = attack(tmp_path, sandbox_of(tmp_path)._replace(is_proxied=True))
+    assert {name: end for name, end in report.items() if end not in REFUSALS} == {}
 
 
 def test_the_attempts_succeed_without_a_sandbox(tmp_path: Path) -> None:
     make_folders(tmp_path)
     only = [name for name in HARMLESS if os.geteuid() == 0 or "capabilit" not in name]
-    found = attack(tmp_path, None, only)
-    refused = {name: end for name, end in found.items() if not end.startswith("reached")}
+    report = attack(tmp_path, None, only)
+    refused = {name: end for name, end in report.items() if not end.startswith("reached")}
     assert refused.items() <= REFUSED_ANYWAY.items()
 
 
@@ -186,7 +186,7 @@ def test_the_network_is_open_where_it_is_granted_and_other_programs_sockets_are_
 ) -> None:
     make_folders(tmp_path)
     sandbox = sandbox_of(tmp_path)._replace(network=True)
-    found = attack(
+    report = attack(
         tmp_path,
         sandbox,
         [
@@ -197,7 +197,7 @@ def test_the_network_is_open_where_it_is_granted_and_other_programs_sockets_are_
             or name in ("send_a_datagram", "listen_on_a_port", "ask_for_routes")
         ],
     )
-    reached = {name for name, end in found.items() if end.startswith("reached")}
+    reached = {name for name, end in report.items() if end.startswith("reached")}
     assert reached == {
         "connect_by_tcp", "connect_by_tcp_over_ipv6", "send_a_datagram", "listen_on_a_port",
         "ask_for_routes",
@@ -234,12 +234,12 @@ def test_a_reader_changes_no_attributes(tmp_path: Path, request_: str) -> None:
 def test_open_files_leave_the_rest_of_the_sandbox(tmp_path: Path) -> None:
     make_folders(tmp_path)
     sandbox = Sandbox(str(tmp_path), None)
-    found = attack(
+    report = attack(
         tmp_path,
         sandbox,
         ["read_by_absolute_path", "read_a_neighbours_environment", "connect_to_a_socket_by_path"],
     )
-    assert found == {
+    assert report == {
         "read_by_absolute_path": "reached: secret",
         "read_a_neighbours_environment": "EACCES",
         "connect_to_a_socket_by_path": "EACCES",
@@ -298,12 +298,12 @@ def test_with_proc_granted_neighbours_keep_their_secrets(tmp_path: Path) -> None
     make_folders(tmp_path)
     sandbox = sandbox_of(tmp_path)
     grants = (*(sandbox.grants or ()), Grant("/proc", READ))
-    found = attack(
+    report = attack(
         tmp_path,
         sandbox._replace(grants=grants),
         [name for name in ATTEMPTS if "neighbour" in name],
     )
-    reached = {name for name, end in found.items() if end.startswith("reached")}
+    reached = {name for name, end in report.items() if end.startswith("reached")}
     assert reached == {
         "read_a_neighbours_arguments",
         "list_a_neighbours_descriptors",  # their numbers

@@ -116,7 +116,7 @@ def numbers(machine: str, calls: dict[str, tuple[int, int]]) -> dict[str, tuple[
 
 @pytest.mark.parametrize("network", ["none", "proxy", "all"])
 def test_each_call_that_no_sandbox_needs_is_refused(machine: str, network: Network) -> None:
-    found = Filter(machine, network, metadata=True)
+    seccomp = Filter(machine, network, metadata=True)
     refused = {
         errno.EPERM: PRIVILEGED,
         errno.EACCES: IPC,
@@ -124,8 +124,8 @@ def test_each_call_that_no_sandbox_needs_is_refused(machine: str, network: Netwo
     }
     for code, calls in refused.items():
         for name, call in numbers(machine, calls).items():
-            assert found.refuses(call) == code, name
-    assert not found.refuses(OPENAT) and not found.refuses(READ)
+            assert seccomp.refuses(call) == code, name
+    assert not seccomp.refuses(OPENAT) and not seccomp.refuses(READ)
 
 
 def test_a_reader_makes_no_call_that_changes_facts_of_a_file(machine: str) -> None:
@@ -142,72 +142,72 @@ def test_a_reader_makes_no_call_that_changes_facts_of_a_file(machine: str) -> No
 
 @pytest.mark.parametrize("name", NAMESPACES)
 def test_no_namespace_is_made(machine: str, name: str) -> None:
-    found = Filter(machine, "none")
-    assert found.refuses(CLONE, NAMESPACES[name] | 17) == errno.EPERM
-    assert found.refuses(UNSHARE, NAMESPACES[name]) == errno.EPERM
-    assert not found.refuses(CLONE, 17) and not found.refuses(UNSHARE, 0x400)
+    seccomp = Filter(machine, "none")
+    assert seccomp.refuses(CLONE, NAMESPACES[name] | 17) == errno.EPERM
+    assert seccomp.refuses(UNSHARE, NAMESPACES[name]) == errno.EPERM
+    assert not seccomp.refuses(CLONE, 17) and not seccomp.refuses(UNSHARE, 0x400)
 
 
 def test_no_namespace_of_time_is_made_and_no_signal_is_taken_for_one(machine: str) -> None:
-    found = Filter(machine, "none")
-    assert found.refuses(UNSHARE, 0x80) == errno.EPERM
-    assert not found.refuses(CLONE, 0x80)
+    seccomp = Filter(machine, "none")
+    assert seccomp.refuses(UNSHARE, 0x80) == errno.EPERM
+    assert not seccomp.refuses(CLONE, 0x80)
 
 
 def test_another_architecture_ends_and_numbers_of_x32_are_unknown(machine: str) -> None:
-    found = Filter(machine, "none")
-    assert found.action(READ, arch=0x40000003) == KILL
-    assert found.refuses((0x40000000, 0x40000000)) == errno.ENOSYS
+    seccomp = Filter(machine, "none")
+    assert seccomp.action(READ, arch=0x40000003) == KILL
+    assert seccomp.refuses((0x40000000, 0x40000000)) == errno.ENOSYS
 
 
 def test_the_tag_and_the_limits_of_others_stay(machine: str) -> None:
     """A pointer counts with both halves."""
-    found = Filter(machine, "none")
+    seccomp = Filter(machine, "none")
     for pointer in (1, 1 << 32):
-        assert found.refuses(PRLIMIT, 0, 15, pointer) == errno.EPERM
-    assert found.refuses(PRLIMIT, 1, 7, 0) == errno.EPERM
-    assert found.refuses(SETRLIMIT, 15, 1) == errno.EPERM
-    assert not found.refuses(PRLIMIT, 0, 15, 0)
-    assert not found.refuses(PRLIMIT, 0, 7, 1) and not found.refuses(SETRLIMIT, 7, 1)
-    assert found.refuses(FCNTL, 3, 1024) == errno.EACCES  # F_SETLEASE
-    assert not found.refuses(FCNTL, 3, 4)
+        assert seccomp.refuses(PRLIMIT, 0, 15, pointer) == errno.EPERM
+    assert seccomp.refuses(PRLIMIT, 1, 7, 0) == errno.EPERM
+    assert seccomp.refuses(SETRLIMIT, 15, 1) == errno.EPERM
+    assert not seccomp.refuses(PRLIMIT, 0, 15, 0)
+    assert not seccomp.refuses(PRLIMIT, 0, 7, 1) and not seccomp.refuses(SETRLIMIT, 7, 1)
+    assert seccomp.refuses(FCNTL, 3, 1024) == errno.EACCES  # F_SETLEASE
+    assert not seccomp.refuses(FCNTL, 3, 4)
 
 
 def test_without_a_network_there_is_no_socket_but_a_pair_of_streams(machine: str) -> None:
-    found = Filter(machine, "none")
+    seccomp = Filter(machine, "none")
     for family in range(47):
-        assert found.refuses(SOCKET, family, 1) == errno.EACCES
+        assert seccomp.refuses(SOCKET, family, 1) == errno.EACCES
         for kind in range(1, 11):
             is_granted = family == 1 and kind in (1, 5)
-            assert (not found.refuses(SOCKETPAIR, family, kind | 0x80000)) == is_granted
-    assert found.refuses(CONNECT) == errno.EACCES
+            assert (not seccomp.refuses(SOCKETPAIR, family, kind | 0x80000)) == is_granted
+    assert seccomp.refuses(CONNECT) == errno.EACCES
 
 
 def test_with_all_of_the_network_other_families_stay_closed(machine: str) -> None:
-    found = Filter(machine, "all")
-    granted = {family for family in range(47) if not found.refuses(SOCKET, family, 1, 0)}
+    seccomp = Filter(machine, "all")
+    granted = {family for family in range(47) if not seccomp.refuses(SOCKET, family, 1, 0)}
     assert granted == {2, 10, 16}
-    assert found.refuses(SOCKET, 16, 3, 15) == errno.EACCES  # netlink, but not routes
-    assert not any(found.refuses(call) for call in (CONNECT, BIND, LISTEN))
+    assert seccomp.refuses(SOCKET, 16, 3, 15) == errno.EACCES  # netlink, but not routes
+    assert not any(seccomp.refuses(call) for call in (CONNECT, BIND, LISTEN))
 
 
 def test_with_the_proxy_only_tcp_is_asked_for_and_has_no_destination(machine: str) -> None:
-    found = Filter(machine, "proxy")
+    seccomp = Filter(machine, "proxy")
     granted = {
         (family, kind, protocol)
         for family in range(47)
         for kind in range(1, 11)
         for protocol in (0, 1, 6, 17, 132, 262)
-        if not found.refuses(SOCKET, family, kind | 0x800, protocol)
+        if not seccomp.refuses(SOCKET, family, kind | 0x800, protocol)
     }
     assert granted == {(family, 1, protocol) for family in (2, 10) for protocol in (0, 6)}
-    assert found.action(CONNECT) == ASK
-    assert {found.refuses(call) for call in (BIND, LISTEN)} == {errno.EACCES}
+    assert seccomp.action(CONNECT) == ASK
+    assert {seccomp.refuses(call) for call in (BIND, LISTEN)} == {errno.EACCES}
     for call, place in ((SENDTO, 3), (SENDMSG, 2), (SENDMMSG, 3)):
-        assert found.refuses(call, *[0] * place, 0x20000000) == errno.EACCES
-        assert not found.refuses(call, *[0x20000000] * place, 0x4000)
-    assert found.refuses(SECCOMP, 1, 8) == errno.EACCES
-    assert not found.refuses(SECCOMP, 1, 1)
+        assert seccomp.refuses(call, *[0] * place, 0x20000000) == errno.EACCES
+        assert not seccomp.refuses(call, *[0x20000000] * place, 0x4000)
+    assert seccomp.refuses(SECCOMP, 1, 8) == errno.EACCES
+    assert not seccomp.refuses(SECCOMP, 1, 1)
 
 
 ROUTES: Final = {(0, 4), (0, 50), (1, 25), (1, 62)}
@@ -215,11 +215,11 @@ ROUTES: Final = {(0, 4), (0, 50), (1, 25), (1, 62)}
 
 
 def test_with_the_proxy_no_option_chooses_a_way(machine: str) -> None:
-    found = Filter(machine, "proxy")
+    seccomp = Filter(machine, "proxy")
     refused = {
         (level, option)
         for level in (0, 1, 6, 41)
         for option in range(80)
-        if found.refuses(SETSOCKOPT, 3, level, option)
+        if seccomp.refuses(SETSOCKOPT, 3, level, option)
     }
     assert refused == ROUTES

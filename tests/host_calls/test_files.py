@@ -438,7 +438,11 @@ def test_a_search_is_bounded(files: Opener, root: Path) -> None:
     (root / "src/c.bin").write_bytes(b"\0x\n")
     own = files(ALL)
     found = grepped(own, pattern="^x$", limit=3)
-    assert found["truncated"] == "limit" and [one["line"] for one in found["matches"]] == [1, 2, 3]
+    assert found["truncated"] == "limit" and [match["line"] for match in found["matches"]] == [
+        1,
+        2,
+        3,
+    ]
     assert grepped(own, pattern="X", name="*.py", ignore_case=True)["matches"] == []
     assert grepped(own, pattern="print", path="src/a.py")["matches"][0]["path"] == "src/a.py"
     assert kind_of(lambda: grepped(own, pattern="(")) == "invalid"

@@ -28,7 +28,7 @@ def test_any_answers_with_the_first_end(three: Room) -> None:
     reply = three.wire.finish(waiting)
     assert ids(reply["completed"]) == ["b"] and ids(reply["pending"]) == ["a", "c"]
     assert reply["completed"][0]["ended_by"]["by"] == "abort"
-    assert {one["state"] for one in reply["pending"]} == {"running"}
+    assert {row["state"] for row in reply["pending"]} == {"running"}
     assert "timed_out" not in reply
 
 

@@ -85,7 +85,7 @@ def test_close_leaves_other_sessions_alone(room: Room) -> None:
     args = {"argv": ["sleep", "300"]}
     room.wire.call("spawn", session=theirs, tool="run", id="a", args=args, wait="none")
     room.spawn("a", "exec sleep 300")
-    assert [one["session"] for one in room.call("session/close")["handles"]] == [room.session]
+    assert [row["session"] for row in room.call("session/close")["handles"]] == [room.session]
     assert room.wire.call("fetch", session=theirs, id="a")["state"] == "running"
     assert room.wire.call("session/close", session=theirs)["handles"][0]["id"] == "a"
 
@@ -109,7 +109,7 @@ def test_a_star_lists_the_handles_of_all_sessions(room: Room) -> None:
     # The list neither joins the sessions nor reads their output.
     assert all(session["session"] != "*" for session in room.wire.call("session/list")["sessions"])
     assert room.call("fetch", id="a")["content"] == "hello\n"
-    assert [one["id"] for one in room.call("handles/list")["handles"]] == ["a"]
+    assert [row["id"] for row in room.call("handles/list")["handles"]] == ["a"]
     room.wire.call("session/close", session=theirs)
     after = room.wire.call("handles/list", session="*")["handles"]
     assert (theirs, "a") not in {(one["session"], one["id"]) for one in after}

@@ -78,7 +78,7 @@ def test_tools_are_described_in_full_in_the_requested_order(shared_daemon: Runni
         found = wire.call("tools/describe", tools=["shell", "run"])["tools"]
         assert [tool["name"] for tool in found] == ["shell", "run"]
         assert found[1]["actions"] == ["spawn", "fetch", "apply", "abort"]
-        parameters = {one["name"]: one for one in found[1]["parameters"]}
+        parameters = {parameter["name"]: parameter for parameter in found[1]["parameters"]}
         assert parameters["argv"]["type"] == "list of string"
         assert parameters["terminal"]["default"] is False
         assert parameters["rows"]["description"] == "Height of the terminal. From 1 to 1000."

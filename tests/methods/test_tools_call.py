@@ -147,7 +147,7 @@ def test_a_call_without_an_action_may_name_it_null(room: Room) -> None:
 def test_action_parameters_without_an_action_are_refused(room: Room, name: str) -> None:
     with pytest.raises(Refused, match=f"{name}: it goes with an `action`") as caught:
         call(room, arguments={name: "x", "argv": []})
-    assert [one["path"] for one in caught.value.data["problems"]] == [name, "argv"]
+    assert [problem["path"] for problem in caught.value.data["problems"]] == [name, "argv"]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,11 @@ def test_all_faults_of_a_call_are_reported_at_once(room: Room) -> None:
     wrong = {"action": "fetch", "wat": 1, "timeout_ms": "soon"}
     with pytest.raises(Refused) as caught:
         call(room, arguments=wrong)
-    assert {one["path"] for one in caught.value.data["problems"]} == {"id", "wat", "timeout_ms"}
+    assert {problem["path"] for problem in caught.value.data["problems"]} == {
+        "id",
+        "wat",
+        "timeout_ms",
+    }
 
 
 def test_a_handle_belongs_to_its_tool(room: Room) -> None:
@@ -192,8 +196,8 @@ def test_await_needs_no_action(room: Room) -> None:
     call(room, arguments={"action": "spawn", "id": "one", "argv": ["true"]})
     room.spawn("two", "exec cat")
     done = call(room, "await", arguments={"any": ["one", "two"]})
-    assert [one["id"] for one in done["completed"]] == ["one"]
-    assert [one["id"] for one in done["pending"]] == ["two"]
+    assert [row["id"] for row in done["completed"]] == ["one"]
+    assert [row["id"] for row in done["pending"]] == ["two"]
     assert "call_id" in done and done["notifications"] == []
     for wrong in ({"every": ["one"]}, {}, {"all": [], "timeout_secs": 1}):
         with pytest.raises(Refused) as caught:
@@ -268,7 +272,7 @@ def test_a_notice_rides_on_the_next_call_once(room: Room) -> None:
     settled(room, "good", "bad")
     notices = call(room, arguments=sh("true"))["notifications"]
     assert sorted(kinds(notices)) == [("tool.failed", "bad"), ("tool.stopped", "good")]
-    failed = next(one for one in notices if one["id"] == "bad")
+    failed = next(notice for notice in notices if notice["id"] == "bad")
     assert failed["level"] == "error" and "code 4" in failed["message"] and failed["at"] > 1e9
     assert call(room, arguments=sh("true"))["notifications"] == []
 
@@ -314,7 +318,7 @@ def test_a_batch_spawns_and_awaits_its_own_handles(room: Room) -> None:
     test = {"arguments": {"action": "spawn", "id": "test", **sh("echo tested; exit 1")}}
     both = {"tool": "await", "arguments": {"all": ["check", "test"]}}
     waited, *spawned = batch(room, both, check, test)
-    assert all("result" in one for one in spawned)
+    assert all("result" in reply for reply in spawned)
     done = {row["id"]: row for row in waited["result"]["completed"]}
     assert done["check"]["exit"] == {"code": 0} and done["test"]["exit"] == {"code": 1}
     # The spawn's own reply may have shown the output already, depending on timing.

@@ -66,7 +66,7 @@ def test_each_handle_is_treated_by_its_tools_policy(room: Room, beside: Callable
     assert ended["w"] == {"by": "exit"} and ended["k"] is None
     # The host has read this end: the assistant has still to get the notice.
     notices = room.call("notifications/drain")["notifications"]
-    assert {one["id"] for one in notices} == {"a", "w", "run"}
+    assert {notice["id"] for notice in notices} == {"a", "w", "run"}
     assert room.call("fetch", id="w")["result"] == "done\n"
     assert room.call("fetch", id="k", wait="output")["content"] == "up\n"
 

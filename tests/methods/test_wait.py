@@ -33,7 +33,7 @@ class Bell:
 def wait_at(
     bell: Bell,
     holds: Callable[[], object],
-    found: list[object],
+    outcomes: list[object],
     deadline_s: float = 200.0,
     look_again: Callable[[], float] | None = None,
     **more: Any,
@@ -42,9 +42,9 @@ def wait_at(
 
     def settle(go_on: Callable[[], object]) -> None:
         try:
-            found.append(go_on())
+            outcomes.append(go_on())
         except ZeroDivisionError as fault:
-            found.append(fault)
+            outcomes.append(fault)
 
     deadline = trio.current_time() + deadline_s
     handles = (cast(Any, bell),)
@@ -55,7 +55,7 @@ def wait_at(
 
 def test_a_wait_is_settled_once_and_after_the_change() -> None:
     async def main() -> tuple[list[object], list[object], int]:
-        bell, found, values = Bell(), list[object](), list[object]()
+        bell, outcomes, values = Bell(), list[object](), list[object]()
 
         def holds() -> object:
             if values and not bell.rings_itself:
@@ -63,53 +63,53 @@ def test_a_wait_is_settled_once_and_after_the_change() -> None:
                 bell.ring()  # the evaluation itself changes the handle
             return values[0] if values else None
 
-        wait_at(bell, holds, found)
+        wait_at(bell, holds, outcomes)
         bell.ring()
         await trio.testing.wait_all_tasks_blocked()
         values.append("output")
         bell.ring()
         bell.ring()
-        at_once = list(found)
+        at_once = list(outcomes)
         await trio.testing.wait_all_tasks_blocked()
-        return at_once, found, len(bell.listeners)
+        return at_once, outcomes, len(bell.listeners)
 
     assert trio.run(main) == ([], ["output"], 0)
 
 
 def test_a_wait_whose_condition_holds_already_is_settled_in_a_later_step() -> None:
     async def main() -> tuple[list[object], list[object]]:
-        found = list[object]()
-        wait_at(Bell(), lambda: "now", found)
-        at_once = list(found)
+        outcomes = list[object]()
+        wait_at(Bell(), lambda: "now", outcomes)
+        at_once = list(outcomes)
         await trio.testing.wait_all_tasks_blocked()
-        return at_once, found
+        return at_once, outcomes
 
     assert trio.run(main) == ([], ["now"])
 
 
 def test_a_wait_ends_at_its_deadline_and_leaves_none_behind() -> None:
     async def main() -> tuple[list[object], float]:
-        bell, found, values = Bell(), list[object](), list[object]()
-        wait_at(bell, lambda: None, found, 3)
-        wait_at(bell, lambda: values[0] if values else None, found, 2)
+        bell, outcomes, values = Bell(), list[object](), list[object]()
+        wait_at(bell, lambda: None, outcomes, 3)
+        wait_at(bell, lambda: values[0] if values else None, outcomes, 2)
         await trio.sleep(1)
         values.append("first")
         bell.ring()
         await trio.sleep(1.5)
-        before = list(found)
+        before = list(outcomes)
         await trio.sleep(1)
         assert before == ["first"]
-        return found, _waits.get()._scope.deadline
+        return outcomes, _waits.get()._scope.deadline
 
-    found, deadline = trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
-    assert found == ["first", None]
+    outcomes, deadline = trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert outcomes == ["first", None]
     assert deadline == inf, "an idle daemon is not woken"
 
 
 @pytest.mark.parametrize("others", [0, 3])
 def test_a_wait_is_evaluated_again_at_its_time(others: int) -> None:
     async def main() -> float:
-        bell, found = Bell(), list[object]()
+        bell, outcomes = Bell(), list[object]()
         due, began = [5.0], trio.current_time()
 
         def holds() -> float | None:
@@ -120,9 +120,9 @@ def test_a_wait_is_evaluated_again_at_its_time(others: int) -> None:
 
         for number in range(others):
             wait_at(Bell(), lambda: None, [], 4.9999 + number)
-        wait_at(bell, holds, found, look_again=lambda: began + due[0])
+        wait_at(bell, holds, outcomes, look_again=lambda: began + due[0])
         await trio.sleep(20)
-        (after,) = cast("list[float]", found)
+        (after,) = cast("list[float]", outcomes)
         return after
 
     after = trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
@@ -133,19 +133,19 @@ def test_a_change_brings_the_next_look_forward() -> None:
     """A program had long been inspected in vain; soon after its output comes another look."""
 
     async def main() -> tuple[list[object], list[Any]]:
-        bell, due, found = Bell(), [100.0], list[object]()
+        bell, due, outcomes = Bell(), [100.0], list[object]()
         began = trio.current_time()
 
         def holds() -> float | None:
             after = trio.current_time() - began
             return after if after >= due[0] else None
 
-        wait_at(bell, holds, found, look_again=lambda: began + due[0])
+        wait_at(bell, holds, outcomes, look_again=lambda: began + due[0])
         await trio.sleep(10)
         due[0] = 11.0
         bell.ring()
         await trio.sleep(2)
-        return found, bell.listeners
+        return outcomes, bell.listeners
 
     (after,), listeners = trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
     assert 11.0 <= cast(float, after) < 11.1
@@ -156,62 +156,62 @@ def test_times_closer_than_the_loop_tells_apart_are_all_kept() -> None:
     """One timer of the kernel has them all."""
 
     async def main() -> list[str]:
-        began, found = trio.current_time(), list[object]()
+        began, outcomes = trio.current_time(), list[object]()
 
         def wait(name: str, after_s: float) -> None:
             when = began + after_s
             holds = lambda: name if trio.current_time() >= when else None  # noqa: E731
-            wait_at(Bell(), holds, found, look_again=lambda: when)
+            wait_at(Bell(), holds, outcomes, look_again=lambda: when)
 
         wait("last", 0.0009)
         wait("first", 0.0002)
         wait("second", 0.0005)
         with trio.move_on_after(5):
-            while len(found) < 3:
+            while len(outcomes) < 3:
                 await trio.lowlevel.checkpoint()
-        return cast("list[str]", found)
+        return cast("list[str]", outcomes)
 
     assert trio.run(main) == ["first", "second", "last"]
 
 
 def test_a_fault_of_a_condition_is_the_calls_own() -> None:
     async def main() -> list[object]:
-        bell, found, is_rung = Bell(), list[object](), list[bool]()
-        wait_at(bell, lambda: 1 / 0 if is_rung else None, found)
-        wait_at(bell, lambda: "other" if is_rung else None, found)
-        wait_at(bell, lambda: None, found, look_again=lambda: 1 / 0)
+        bell, outcomes, is_rung = Bell(), list[object](), list[bool]()
+        wait_at(bell, lambda: 1 / 0 if is_rung else None, outcomes)
+        wait_at(bell, lambda: "other" if is_rung else None, outcomes)
+        wait_at(bell, lambda: None, outcomes, look_again=lambda: 1 / 0)
         is_rung.append(True)
         bell.ring()
         await trio.testing.wait_all_tasks_blocked()
-        return found
+        return outcomes
 
-    found = trio.run(main)
-    assert sum(isinstance(fault, ZeroDivisionError) for fault in found) == 2
-    assert found.count("other") == 1
+    outcomes = trio.run(main)
+    assert sum(isinstance(fault, ZeroDivisionError) for fault in outcomes) == 2
+    assert outcomes.count("other") == 1
 
 
 def test_a_withdrawn_wait_is_never_settled() -> None:
     async def main() -> tuple[list[object], bool, bool, int]:
-        bell, found, is_rung = Bell(), list[object](), list[bool]()
+        bell, outcomes, is_rung = Bell(), list[object](), list[bool]()
         first, second = (
-            wait_at(bell, lambda: is_rung[0] if is_rung else None, found) for _ in "ab"
+            wait_at(bell, lambda: is_rung[0] if is_rung else None, outcomes) for _ in "ab"
         )
         is_withdrawn = first.withdraw()
         is_rung.append(True)
         bell.ring()
         is_too_late = not second.withdraw()
         await trio.testing.wait_all_tasks_blocked()
-        return found, is_withdrawn, is_too_late, len(bell.listeners)
+        return outcomes, is_withdrawn, is_too_late, len(bell.listeners)
 
     assert trio.run(main) == ([True], True, True, 0)
 
 
 def test_ended_waits_take_no_memory_until_their_deadlines() -> None:
     async def main() -> int:
-        bell, found = Bell(), list[object]()
-        wait_at(bell, lambda: None, found, 1)
+        bell, outcomes = Bell(), list[object]()
+        wait_at(bell, lambda: None, outcomes, 1)
         for _ in range(2000):
-            wait_at(bell, lambda: None, found, 1000).withdraw()
+            wait_at(bell, lambda: None, outcomes, 1000).withdraw()
         return len(_waits.get()._times)
 
     assert trio.run(main) < 500
@@ -221,14 +221,14 @@ def test_many_settled_waits_leave_other_tasks_their_turns(monkeypatch: pytest.Mo
     monkeypatch.setattr(wait_module, "_TURN_S", 0)
 
     async def main() -> list[int]:
-        bell, found, turns, is_rung = Bell(), list[object](), list[int](), list[bool]()
+        bell, outcomes, turns, is_rung = Bell(), list[object](), list[int](), list[bool]()
         for _ in range(10):
-            wait_at(bell, lambda: True if is_rung else None, found)
+            wait_at(bell, lambda: True if is_rung else None, outcomes)
         is_rung.append(True)
         bell.ring()
-        while len(found) < 10:
+        while len(outcomes) < 10:
             await trio.lowlevel.checkpoint()
-            turns.append(len(found))
+            turns.append(len(outcomes))
         return turns
 
     turns = trio.run(main)
@@ -242,8 +242,12 @@ def test_a_wait_that_goes_on_is_settled_in_its_batch_by_the_conditions_of_batche
         wait = HandleWait(
             (cast(Any, Bell()),), lambda: "alone", str, holds_in_batch=lambda: "in a batch"
         )
-        for found, is_in_batch in ((alone, False), (batched, True)):
-            register(wait, lambda go_on, found=found: found.append(go_on()), in_batch=is_in_batch)  # type: ignore[misc]
+        for outcomes, is_in_batch in ((alone, False), (batched, True)):
+            register(
+                wait,
+                lambda go_on, outcomes=outcomes: outcomes.append(go_on()),  # type: ignore[misc]
+                in_batch=is_in_batch,
+            )
         await trio.testing.wait_all_tasks_blocked()
         return alone, batched
 

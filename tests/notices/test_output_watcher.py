@@ -45,9 +45,9 @@ PATTERNS = NoticeSettings(patterns=(NoticePattern("e", "error"), NoticePattern("
 
 async def test_a_handle_without_rules_is_not_listened_to(nursery: trio.Nursery) -> None:
     watching = OutputWatcher(nursery, lambda handle, matches: None)
-    one = handle(NoticeSettings(on_success=False))
-    watching.follow(one)
-    assert len(watching) == 0 and one._listeners == ()
+    target = handle(NoticeSettings(on_success=False))
+    watching.follow(target)
+    assert len(watching) == 0 and target._listeners == ()
 
 
 async def test_matches_in_quick_succession_are_notified_together(
@@ -55,10 +55,10 @@ async def test_matches_in_quick_succession_are_notified_together(
 ) -> None:
     reports: Told = []
     watching = OutputWatcher(nursery, told_by(reports, trio.current_time()))  # type: ignore[arg-type]
-    one = handle(PATTERNS)
-    watching.follow(one)
+    target = handle(PATTERNS)
+    watching.follow(target)
     for _ in range(50):
-        one.append_output(b"an error\na warning\n", 0.0)
+        target.append_output(b"an error\na warning\n", 0.0)
         await trio.sleep(0.01)
     await trio.sleep(1)
     assert sum(found["e"] for _, found in reports) == sum(found["w"] for _, found in reports) == 50
@@ -72,15 +72,15 @@ async def test_the_end_is_scanned_before_the_handle_is_released(
 ) -> None:
     reports: Told = []
     watching = OutputWatcher(nursery, told_by(reports, trio.current_time()))  # type: ignore[arg-type]
-    one = handle(PATTERNS)
-    watching.follow(one)
-    one.append_output(b"error\n", 0.0)
+    target = handle(PATTERNS)
+    watching.follow(target)
+    target.append_output(b"error\n", 0.0)
     await trio.sleep(0.01)
-    one.append_output(b"x\n" * 400_000 + b"last error", 0.0)
-    one.end(Termination(by=EndedBy("exit")), 1.0)
+    target.append_output(b"x\n" * 400_000 + b"last error", 0.0)
+    target.end(Termination(by=EndedBy("exit")), 1.0)
     await trio.sleep(1)
     assert sum(found["e"] for _, found in reports) == 2
-    assert len(watching) == 0 and one._listeners == ()
+    assert len(watching) == 0 and target._listeners == ()
 
 
 async def test_a_flood_does_not_prevent_scans_of_other_handles(
@@ -90,8 +90,8 @@ async def test_a_flood_does_not_prevent_scans_of_other_handles(
     watching = OutputWatcher(nursery, lambda handle, matches: reports.append(handle))
     flood, other = handle(PATTERNS), handle(PATTERNS)
     flood.append_output(b"nothing here\n" * 300_000 + b"error\n", 0.0)
-    for one in (flood, other):
-        watching.follow(one)
+    for target in (flood, other):
+        watching.follow(target)
     other.append_output(b"error\n", 0.0)
     while len(reports) < 2:
         await trio.sleep(0)
@@ -122,9 +122,9 @@ async def test_the_watcher_rests_as_long_as_it_has_scanned(
 
     watching = OutputWatcher(nursery, tell)
     first = trio.current_time()
-    for one in (handle(PATTERNS), handle(PATTERNS), handle(PATTERNS)):
-        watching.follow(one)
-        one.append_output(b"error\n", 0.0)
+    for target in (handle(PATTERNS), handle(PATTERNS), handle(PATTERNS)):
+        watching.follow(target)
+        target.append_output(b"error\n", 0.0)
     while len(began) < 3:
         await trio.sleep(0.25)
     assert [round(at - first) for at in began] == [0, 6, 12]
@@ -144,9 +144,9 @@ async def test_between_two_scans_of_short_outputs_other_tasks_have_a_turn(
     turns, told_in = Turns(), list[int]()
     trio.lowlevel.add_instrument(turns)
     watching = OutputWatcher(nursery, lambda handle, matches: told_in.append(turns.count))
-    for one in (handle(PATTERNS), handle(PATTERNS), handle(PATTERNS)):
-        watching.follow(one)
-        one.append_output(b"error\n", 0.0)
+    for target in (handle(PATTERNS), handle(PATTERNS), handle(PATTERNS)):
+        watching.follow(target)
+        target.append_output(b"error\n", 0.0)
     while len(told_in) < 3:
         await trio.sleep(0)
     trio.lowlevel.remove_instrument(turns)
@@ -163,9 +163,9 @@ async def test_a_fault_in_notifying_affects_its_handle_only(nursery: trio.Nurser
 
     watching = OutputWatcher(nursery, tell)
     bad, other = handle(PATTERNS), handle(PATTERNS)
-    for one in (bad, other):
-        watching.follow(one)
-        one.append_output(b"error\n", 0.0)
+    for target in (bad, other):
+        watching.follow(target)
+        target.append_output(b"error\n", 0.0)
     with trio.fail_after(PATIENCE_S):
         while not good:
             await trio.sleep(0.01)

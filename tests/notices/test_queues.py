@@ -34,8 +34,8 @@ def handle(id: str, session: str = "s", *, notify: NoticeSettings = DEFAULT_NOTI
     return handle
 
 
-def stop(one: Handle, code: int = 0) -> None:
-    one.end(Termination(by=EndedBy("exit"), exit=Exit(code=code)), 1.0)
+def stop(target: Handle, code: int = 0) -> None:
+    target.end(Termination(by=EndedBy("exit"), exit=Exit(code=code)), 1.0)
 
 
 def noted(*handles: Handle) -> NoticeQueues:
@@ -60,35 +60,35 @@ def test_an_end_is_delivered_once_with_its_outcome() -> None:
 
 
 def test_news_that_was_read_is_not_delivered() -> None:
-    one, other = handle("one"), handle("other")
-    notices = noted(one, other)
-    stop(one)
+    target, other = handle("one"), handle("other")
+    notices = noted(target, other)
+    stop(target)
     stop(other)
-    read_handle(one, 2.0)
+    read_handle(target, 2.0)
     handle_state(other, 2.0)
     assert [notice.id for notice in notices.drain("s", 3.0)] == ["other"]
 
 
 def test_an_awaited_end_is_delivered_only_if_the_call_did_not_report_it() -> None:
-    one, other = handle("one"), handle("other")
-    notices = noted(one, other)
-    for awaited in (one, other):
+    target, other = handle("one"), handle("other")
+    notices = noted(target, other)
+    for awaited in (target, other):
         awaited.listen_for_reply(replied)
-    stop(one)
+    stop(target)
     stop(other)
     assert notices.drain("s", 2.0) == ()
-    read_handle(one, 3.0)
-    for awaited in (one, other):
+    read_handle(target, 3.0)
+    for awaited in (target, other):
         awaited.unlisten_for_reply(replied)
     assert [notice.id for notice in notices.drain("s", 4.0)] == ["other"]
     assert notices.drain("s", 5.0) == ()
 
 
 def test_a_question_is_delivered_although_a_call_awaits_the_end() -> None:
-    one = handle("one")
-    notices = noted(one)
-    one.listen_for_reply(replied)
-    one.ask(Question(id="q", text="Sure?", answer_type=Text()), 1.0)
+    target = handle("one")
+    notices = noted(target)
+    target.listen_for_reply(replied)
+    target.ask(Question(id="q", text="Sure?", answer_type=Text()), 1.0)
     assert [notice.kind for notice in notices.drain("s", 2.0)] == ["tool.waiting"]
 
 
@@ -96,8 +96,8 @@ def test_a_question_is_delivered_unless_shown_or_answered() -> None:
     question = Question(id="q", text="Sure?", answer_type=Text())
     told, shown, answered, again = (handle(name) for name in ("told", "shown", "answered", "again"))
     notices = noted(told, shown, answered, again)
-    for one in (told, shown, answered, again):
-        one.ask(question, 1.0)
+    for target in (told, shown, answered, again):
+        target.ask(question, 1.0)
     read_handle(shown, 2.0)
     answered.answer(2.0)
     read_handle(again, 2.0)
@@ -109,29 +109,29 @@ def test_a_question_is_delivered_unless_shown_or_answered() -> None:
 def test_a_queue_is_bounded_and_counts_its_losses() -> None:
     many = [handle(f"h{n}") for n in range(300)]
     notices = noted(*many)
-    for one in many:
-        stop(one)
+    for target in many:
+        stop(target)
     first, *rest = notices.drain("s", 2.0)
     assert first.kind == "notices.lost" and first.message.startswith("44 ")
-    assert [one.id for one in rest] == [f"h{n}" for n in range(44, 300)]
+    assert [entry.id for entry in rest] == [f"h{n}" for n in range(44, 300)]
     assert notices.drain("s", 3.0) == ()
 
 
 def test_seen_notices_are_dropped_before_unseen_ones() -> None:
     many = [handle(f"h{n}") for n in range(300)]
     notices = noted(*many)
-    for one in many[:200]:
-        stop(one)
-        read_handle(one, 2.0)
-    for one in many[200:]:
-        stop(one)
+    for target in many[:200]:
+        stop(target)
+        read_handle(target, 2.0)
+    for target in many[200:]:
+        stop(target)
     assert [notice.id for notice in notices.drain("s", 2.0)] == [f"h{n}" for n in range(200, 300)]
 
 
 def test_a_session_gets_its_own_notices_and_a_closed_one_none() -> None:
-    one, other = handle("one", "a"), handle("other", "b")
-    notices = noted(one, other)
-    stop(one)
+    target, other = handle("one", "a"), handle("other", "b")
+    notices = noted(target, other)
+    stop(target)
     stop(other)
     notices.forget("a")
     assert notices.drain("a", 2.0) == ()
@@ -144,9 +144,9 @@ def test_a_read_by_cursor_consumes_no_notice() -> None:
     notices = noted(ended, asks)
     stop(ended)
     asks.ask(question, 1.0)
-    for one in (ended, asks):
-        read_handle(one, 2.0, cursor=0)
-        read_handle(one, 2.0, view="raw", cursor=0)
+    for target in (ended, asks):
+        read_handle(target, 2.0, cursor=0)
+        read_handle(target, 2.0, view="raw", cursor=0)
     assert [notice.id for notice in notices.drain("s", 3.0)] == ["ended", "asks"]
 
 
@@ -161,24 +161,24 @@ ERROR = NoticePattern("error", "ERROR", "error")
 FATAL = NoticePattern("fatal", "FATAL", "critical")
 
 
-def lines(one: Handle, watched: NoticePattern, *texts: str) -> PatternMatches:
+def lines(target: Handle, watched: NoticePattern, *texts: str) -> PatternMatches:
     """Print these lines as matches of a pattern."""
     found = []
     for text in texts:
-        one.append_output(text.encode() + b"\n", 1.0)
-        found.append(MatchedLine(watched, text, one.spool.end))
+        target.append_output(text.encode() + b"\n", 1.0)
+        found.append(MatchedLine(watched, text, target.spool.end))
     return PatternMatches(watched, found)
 
 
 def test_read_lines_are_not_counted_and_at_least_stays() -> None:
-    one = handle("h")
-    told = lines(one, ERROR, "ERROR 1", "ERROR 2", "ERROR 3")
-    first_end = one.spool.end // 3
-    notice = told.notice(one, first_end, 1.0)
+    target = handle("h")
+    told = lines(target, ERROR, "ERROR 1", "ERROR 2", "ERROR 3")
+    first_end = target.spool.end // 3
+    notice = told.notice(target, first_end, 1.0)
     assert notice.lines == ("ERROR 2", "ERROR 3") and notice.count == 2
     told = PatternMatches(ERROR, [MatchedLine(ERROR, "ERROR 1", 8, True)])
-    told.merge(lines(one, ERROR, "ERROR 4"))
-    assert "at least 2 lines" in told.notice(one, 0, 1.0).message
+    told.merge(lines(target, ERROR, "ERROR 4"))
+    assert "at least 2 lines" in told.notice(target, 0, 1.0).message
 
 
 def test_a_disabled_notice_is_not_delivered() -> None:
@@ -199,12 +199,12 @@ def test_a_disabled_notice_is_not_delivered() -> None:
 
 
 def test_matching_lines_are_one_notice_with_pattern_and_first_line() -> None:
-    one, notices = handle("h"), NoticeQueues()
-    told = notices.add_matches(one, lines(one, ERROR, "ERROR 0"), 2.0)
+    target, notices = handle("h"), NoticeQueues()
+    told = notices.add_matches(target, lines(target, ERROR, "ERROR 0"), 2.0)
     assert told is not None and told.count == 1
     assert told.message == "`h` (t) has printed a line that matches `error`: ERROR 0"
     for n in range(1, 20):
-        notices.add_matches(one, lines(one, ERROR, f"ERROR {n}"), 3.0)
+        notices.add_matches(target, lines(target, ERROR, f"ERROR {n}"), 3.0)
     (notice,) = notices.drain("s", 4.0)
     assert (notice.kind, notice.level, notice.pattern) == ("tool.content", "error", "error")
     assert (notice.count, notice.at) == (20, 3.0)
@@ -214,45 +214,45 @@ def test_matching_lines_are_one_notice_with_pattern_and_first_line() -> None:
 
 
 def test_only_lines_after_the_read_offset_are_delivered() -> None:
-    one, notices = handle("h"), NoticeQueues()
-    notices.add_matches(one, lines(one, ERROR, "ERROR 1"), 2.0)
-    read_handle(one, 2.0)
+    target, notices = handle("h"), NoticeQueues()
+    notices.add_matches(target, lines(target, ERROR, "ERROR 1"), 2.0)
+    read_handle(target, 2.0)
     assert notices.drain("s", 3.0) == ()
-    first = lines(one, ERROR, "ERROR 2")
-    notices.add_matches(one, first, 4.0)
-    read_handle(one, 4.0)
-    notices.add_matches(one, lines(one, ERROR, "ERROR 3"), 5.0)
+    first = lines(target, ERROR, "ERROR 2")
+    notices.add_matches(target, first, 4.0)
+    read_handle(target, 4.0)
+    notices.add_matches(target, lines(target, ERROR, "ERROR 3"), 5.0)
     (notice,) = notices.drain("s", 6.0)
     assert (notice.lines, notice.count) == (("ERROR 3",), 1)
-    late = lines(one, ERROR, "ERROR 4")
-    read_handle(one, 7.0)
-    assert notices.add_matches(one, late, 7.0) is None and notices.drain("s", 8.0) == ()
+    late = lines(target, ERROR, "ERROR 4")
+    read_handle(target, 7.0)
+    assert notices.add_matches(target, late, 7.0) is None and notices.drain("s", 8.0) == ()
 
 
 def test_a_session_that_saw_the_end_has_read_all() -> None:
-    one, notices = handle("h"), NoticeQueues()
-    notices.add_matches(one, lines(one, ERROR, "ERROR"), 2.0)
-    stop(one)
-    read_handle(one, 3.0, view="tail", max_bytes=0)
+    target, notices = handle("h"), NoticeQueues()
+    notices.add_matches(target, lines(target, ERROR, "ERROR"), 2.0)
+    stop(target)
+    read_handle(target, 3.0, view="tail", max_bytes=0)
     assert notices.drain("s", 4.0) == ()
 
 
 def test_new_output_is_one_notice_that_describes_the_output_at_delivery() -> None:
-    one, notices = handle("h", notify=NoticeSettings(on_content=True)), NoticeQueues()
-    assert notices.add_output(one, 1.0) is None
-    one.append_output(b"a\n", 1.0)
-    told = notices.add_output(one, 1.0)
+    target, notices = handle("h", notify=NoticeSettings(on_content=True)), NoticeQueues()
+    assert notices.add_output(target, 1.0) is None
+    target.append_output(b"a\n", 1.0)
+    told = notices.add_output(target, 1.0)
     assert told is not None and told.lines == ("a",)
-    one.append_output(b"b\nlast", 1.0)
-    assert notices.add_output(one, 2.0) is None
+    target.append_output(b"b\nlast", 1.0)
+    assert notices.add_output(target, 2.0) is None
     (notice,) = notices.drain("s", 3.0)
     assert notice.message == (
         "`h` (t) has printed 8 bytes that were not read, the last line is: last"
     )
-    assert notices.add_output(one, 4.0) is None and notices.drain("s", 4.0) == ()
-    one.append_output(b"!", 5.0)
-    assert notices.add_output(one, 5.0) is not None
-    read_handle(one, 6.0)
+    assert notices.add_output(target, 4.0) is None and notices.drain("s", 4.0) == ()
+    target.append_output(b"!", 5.0)
+    assert notices.add_output(target, 5.0) is not None
+    read_handle(target, 6.0)
     assert notices.drain("s", 7.0) == ()
 
 
@@ -260,10 +260,10 @@ def test_a_stopped_handle_has_a_notice_of_its_end_or_else_of_its_output() -> Non
     told = handle("told", notify=NoticeSettings(on_content=True))
     quiet = handle("quiet", notify=NoticeSettings(on_content=True, on_success=False))
     notices = noted(told, quiet)
-    for one in (told, quiet):
-        one.append_output(b"x", 1.0)
-        notices.add_output(one, 1.0)
-        stop(one)
+    for target in (told, quiet):
+        target.append_output(b"x", 1.0)
+        notices.add_output(target, 1.0)
+        stop(target)
     kinds = [(notice.id, notice.kind) for notice in notices.drain("s", 2.0)]
     assert kinds == [("told", "tool.stopped"), ("quiet", "tool.content")]
 
@@ -271,9 +271,9 @@ def test_a_stopped_handle_has_a_notice_of_its_end_or_else_of_its_output() -> Non
 def test_critical_notices_are_dropped_last() -> None:
     notices = NoticeQueues()
     many = [handle(f"h{n}") for n in range(300)]
-    for n, one in enumerate(many):
-        notices.add_matches(one, lines(one, FATAL if n < 10 else ERROR, "x"), 1.0)
+    for n, target in enumerate(many):
+        notices.add_matches(target, lines(target, FATAL if n < 10 else ERROR, "x"), 1.0)
     first, *rest = notices.drain("s", 2.0)
     assert first.kind == "notices.lost" and first.message.startswith("44 ")
     kept = [f"h{n}" for n in (*range(10), *range(54, 300))]
-    assert [one.id for one in rest] == kept
+    assert [entry.id for entry in rest] == kept

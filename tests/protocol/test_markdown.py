@@ -55,12 +55,12 @@ def test_no_notice_text_becomes_structure(said: list[str], lines: list[str]) -> 
         Notice(
             "tool.failed",
             "error",
-            f"`h` (t) has failed: {one}",
+            f"`h` (t) has failed: {record}",
             1.0,
             "h",
             lines=tuple(lines),
         )
-        for one in said
+        for record in said
     ]
     tokens = PARSER.parse(notices_markdown(notices))
     item = FENCED if lines else ITEM

@@ -40,21 +40,21 @@ def read(message: bytes, *, max_batch: int = 256, max_nesting: int = 64) -> rpc.
 
 
 def single(message: bytes) -> rpc.Element:
-    found = read(message)
-    assert isinstance(found, Single), found
-    return found.item
+    outcome = read(message)
+    assert isinstance(outcome, Single), outcome
+    return outcome.item
 
 
 def refused(message: bytes) -> RpcError:
-    found = read(message)
-    assert isinstance(found, ParseFault), found
-    return found.error
+    outcome = read(message)
+    assert isinstance(outcome, ParseFault), outcome
+    return outcome.error
 
 
 def invalid(message: bytes) -> Invalid:
-    found = single(message)
-    assert isinstance(found, Invalid), found
-    return found
+    outcome = single(message)
+    assert isinstance(outcome, Invalid), outcome
+    return outcome
 
 
 def request(**fields: Any) -> bytes:
@@ -79,21 +79,21 @@ def test_a_request_is_parsed_as_written(
     ).encode("utf-8", "surrogatepass")
     if b"\\ud" in message:
         return  # an unpaired surrogate, or a pair: test_U14 has those
-    found = single(message)
-    assert isinstance(found, Request)
-    assert found.method == method
-    assert found.params is not None
-    assert json.loads(bytes(found.params)) == params
-    assert found.id is not None
-    assert json.loads(found.id) == id_
+    outcome = single(message)
+    assert isinstance(outcome, Request)
+    assert outcome.method == method
+    assert outcome.params is not None
+    assert json.loads(bytes(outcome.params)) == params
+    assert outcome.id is not None
+    assert json.loads(outcome.id) == id_
 
 
 @given(ids)
 def test_U17_an_id_is_echoed_exactly(id_: Any) -> None:
     written = json.dumps(id_).encode()
-    found = single(b'{"jsonrpc":"2.0","method":"ping","id": ' + written + b" }")
-    assert isinstance(found, Request)
-    assert found.id == written
+    outcome = single(b'{"jsonrpc":"2.0","method":"ping","id": ' + written + b" }")
+    assert isinstance(outcome, Request)
+    assert outcome.id == written
     assert b'"id":' + written + b"," in encode_reply(written, {})
 
 
@@ -113,9 +113,9 @@ def test_U17_an_id_is_echoed_exactly(id_: Any) -> None:
     ],
 )
 def test_U17_valid_ids_are_accepted(written: bytes) -> None:
-    found = single(b'{"jsonrpc":"2.0","method":"m","id":' + written + b"}")
-    assert isinstance(found, Request)
-    assert found.id == written
+    outcome = single(b'{"jsonrpc":"2.0","method":"m","id":' + written + b"}")
+    assert isinstance(outcome, Request)
+    assert outcome.id == written
 
 
 @pytest.mark.parametrize(
@@ -128,10 +128,10 @@ def test_U17_valid_ids_are_accepted(written: bytes) -> None:
     ],
 )  # fmt: skip
 def test_U17_invalid_ids_are_refused_with_a_null_id(written: bytes) -> None:
-    found = invalid(b'{"jsonrpc":"2.0","method":"m","id":' + written + b"}")
-    assert found.error.code == -32600
-    assert found.id == b"null"
-    assert "256" in found.error.message
+    outcome = invalid(b'{"jsonrpc":"2.0","method":"m","id":' + written + b"}")
+    assert outcome.error.code == -32600
+    assert outcome.id == b"null"
+    assert "256" in outcome.error.message
     for message in (
         b'{"jsonrpc":"2.0","method":5,"id":' + written + b"}",
         b'{"id":' + written + b"}",
@@ -140,23 +140,23 @@ def test_U17_invalid_ids_are_refused_with_a_null_id(written: bytes) -> None:
 
 
 def test_a_request_without_an_id_is_a_notification() -> None:
-    found = single(request(method="m"))
-    assert found == Request("m", None, None)
+    outcome = single(request(method="m"))
+    assert outcome == Request("m", None, None)
 
 
 @pytest.mark.parametrize("version", [None, 2, 2.0, "1.0", "2", "2.00", ["2.0"]])
 def test_another_version_is_an_invalid_request_with_its_id(version: Any) -> None:
-    found = invalid(request(jsonrpc=version, method="m", id=7))
-    assert (found.error.code, found.id) == (-32600, b"7")
-    assert "2.0" in found.error.message
+    outcome = invalid(request(jsonrpc=version, method="m", id=7))
+    assert (outcome.error.code, outcome.id) == (-32600, b"7")
+    assert "2.0" in outcome.error.message
     assert invalid(b'{"method":"m","id":7}').error.code == -32600
 
 
 @pytest.mark.parametrize("method", [None, 1, ["m"], {}, True])
 def test_a_non_text_method_is_an_invalid_request(method: Any) -> None:
-    found = invalid(request(method=method, id="x"))
-    assert (found.error.code, found.id) == (-32600, b'"x"')
-    assert "method" in found.error.message
+    outcome = invalid(request(method=method, id="x"))
+    assert (outcome.error.code, outcome.id) == (-32600, b'"x"')
+    assert "method" in outcome.error.message
 
 
 def test_an_object_without_a_method_is_an_invalid_request() -> None:
@@ -246,9 +246,9 @@ def test_U14_a_byte_order_mark_is_a_named_parse_error() -> None:
 
 
 def test_U14_a_surrogate_pair_is_a_character() -> None:
-    found = single(b'{"jsonrpc":"2.0","method":"\\ud83d\\ude00"}')
-    assert isinstance(found, Request)
-    assert found.method == "\N{GRINNING FACE}"
+    outcome = single(b'{"jsonrpc":"2.0","method":"\\ud83d\\ude00"}')
+    assert isinstance(outcome, Request)
+    assert outcome.method == "\N{GRINNING FACE}"
 
 
 @pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"nan"])
@@ -278,17 +278,17 @@ def test_U13_nesting_over_the_limit_is_refused_with_the_id() -> None:
         return request(method="m", id=9, params=json.loads("[" * inner + "]" * inner))
 
     assert isinstance(single(message(64)), Request)
-    found = invalid(message(65))
-    assert (found.error.code, found.id) == (-32009, b"9")
-    assert found.error.data["limit"] == "max_nesting"
-    assert "64" in found.error.message
+    outcome = invalid(message(65))
+    assert (outcome.error.code, outcome.id) == (-32009, b"9")
+    assert outcome.error.data["limit"] == "max_nesting"
+    assert "64" in outcome.error.message
 
 
 def test_U13_in_a_batch_only_the_too_deep_element_is_refused() -> None:
     deep = request(method="m", id=2, params={"a": json.loads("[" * 63 + "]" * 63)})
-    found = read(b"[" + request(method="m", id=1) + b"," + deep + b"]")
-    assert isinstance(found, Batch)
-    first, second = found.items
+    outcome = read(b"[" + request(method="m", id=1) + b"," + deep + b"]")
+    assert isinstance(outcome, Batch)
+    first, second = outcome.items
     assert isinstance(first, Request)
     assert isinstance(second, Invalid)
     assert (second.error.code, second.id) == (-32009, b"2")
@@ -298,12 +298,12 @@ def test_U13_in_a_batch_only_the_too_deep_element_is_refused() -> None:
 
 
 def test_each_element_of_a_batch_is_parsed_separately() -> None:
-    found = read(
+    outcome = read(
         b'[1, {"jsonrpc":"2.0","method":"m","id":1}, {"foo":1}, [], {"jsonrpc":"2.0","method":"n"}]'
     )
-    assert isinstance(found, Batch)
-    assert [type(item) for item in found.items] == [Invalid, Request, Invalid, Invalid, Request]
-    assert all(item.error.code == -32600 for item in found.items if isinstance(item, Invalid))
+    assert isinstance(outcome, Batch)
+    assert [type(item) for item in outcome.items] == [Invalid, Request, Invalid, Invalid, Request]
+    assert all(item.error.code == -32600 for item in outcome.items if isinstance(item, Invalid))
 
 
 def test_an_empty_batch_is_one_invalid_request() -> None:
@@ -313,9 +313,9 @@ def test_an_empty_batch_is_one_invalid_request() -> None:
 
 def test_U11_a_batch_at_the_limit_passes_and_one_more_is_one_error() -> None:
     one = request(method="m", id=1)
-    found = read(b"[" + b",".join([one] * 256) + b"]")
-    assert isinstance(found, Batch)
-    assert len(found.items) == 256
+    outcome = read(b"[" + b",".join([one] * 256) + b"]")
+    assert isinstance(outcome, Batch)
+    assert len(outcome.items) == 256
     error = refused(b"[" + b",".join([one] * 257) + b"]")
     assert error.code == -32009
     assert error.data["limit"] == "max_batch"
@@ -332,9 +332,9 @@ def test_U11_a_batch_of_thousands_is_one_small_error() -> None:
 @given(st.lists(values, min_size=1, max_size=5))
 def test_any_batch_gives_an_item_per_element(elements: list[Any]) -> None:
     message = msgspec.json.encode(elements)
-    found = read(message)
-    assert isinstance(found, Batch)
-    assert len(found.items) == len(elements)
+    outcome = read(message)
+    assert isinstance(outcome, Batch)
+    assert len(outcome.items) == len(elements)
 
 
 # ── responses from the peer ──────────────────────────────────────────────────────────────────────
@@ -354,15 +354,15 @@ def test_any_batch_gives_an_item_per_element(elements: list[Any]) -> None:
     ],
 )
 def test_U19_an_invalid_response_is_never_answered(message: bytes, id_: bytes) -> None:
-    found = single(message)
-    assert isinstance(found, Response)
-    assert found.id == id_
+    outcome = single(message)
+    assert isinstance(outcome, Response)
+    assert outcome.id == id_
 
 
 def test_U19_a_too_deep_response_is_ignored() -> None:
-    found = single(b'{"id":1,"result":' + b"[" * 200 + b"]" * 200 + b"}")
-    assert isinstance(found, Response)
-    assert found.id == b"1"
+    outcome = single(b'{"id":1,"result":' + b"[" * 200 + b"]" * 200 + b"}")
+    assert isinstance(outcome, Response)
+    assert outcome.id == b"1"
 
 
 # ── any bytes ────────────────────────────────────────────────────────────────────────────────────
@@ -370,10 +370,10 @@ def test_U19_a_too_deep_response_is_ignored() -> None:
 
 @given(st.binary(max_size=200) | values.map(lambda value: encode_reply(b"1", value)))
 def test_any_bytes_are_parsed_without_an_exception(message: bytes) -> None:
-    found = read(message)
-    assert isinstance(found, Single | Batch | ParseFault)
-    if isinstance(found, ParseFault):
-        msgspec.json.decode(encode_error(b"null", found.error))
+    outcome = read(message)
+    assert isinstance(outcome, Single | Batch | ParseFault)
+    if isinstance(outcome, ParseFault):
+        msgspec.json.decode(encode_error(b"null", outcome.error))
 
 
 @given(st.data())
@@ -383,5 +383,5 @@ def test_a_damaged_message_is_parsed_without_an_exception(data: st.DataObject) -
     )
     for _ in range(data.draw(st.integers(1, 4))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
-    found = read(bytes(whole))
-    assert isinstance(found, Single | Batch | ParseFault)
+    outcome = read(bytes(whole))
+    assert isinstance(outcome, Single | Batch | ParseFault)

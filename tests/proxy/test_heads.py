@@ -27,8 +27,8 @@ def head(first: str, *fields: str) -> bytes:
     ],
 )
 def test_a_tunnel_names_a_host_and_a_port(target: str, host: str, port: int) -> None:
-    found = parse_head(head(f"CONNECT {target} HTTP/1.1"))
-    assert (found.is_tunnel, found.host, found.port) == (True, host, port)
+    request_head = parse_head(head(f"CONNECT {target} HTTP/1.1"))
+    assert (request_head.is_tunnel, request_head.host, request_head.port) == (True, host, port)
 
 
 @pytest.mark.parametrize(
@@ -69,14 +69,14 @@ def test_a_wrong_field_is_refused(field: str) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_parsed_or_refused(data: bytes) -> None:
     try:
-        found = parse_head(data + b"\r\n\r\n")
+        request_head = parse_head(data + b"\r\n\r\n")
     except BadRequest:
         return
-    assert found.host and 0 < found.port < 65536
+    assert request_head.host and 0 < request_head.port < 65536
 
 
 def test_a_request_is_passed_on_without_what_concerns_the_proxy() -> None:
-    found = parse_head(
+    request_head = parse_head(
         head(
             "POST http://a.org:8080?q=1 HTTP/1.1",
             "Host: evil.org",
@@ -89,14 +89,14 @@ def test_a_request_is_passed_on_without_what_concerns_the_proxy() -> None:
             "X-Kept: 2",
         )
     )
-    assert found.passed_on() == head(
+    assert request_head.passed_on() == head(
         "POST /?q=1 HTTP/1.1",
         "Host: a.org:8080",
         "Content-Length: 3",
         "X-Kept: 2",
         "Connection: close",
     )
-    assert found.body == 3 and found.credential == "y"
+    assert request_head.body == 3 and request_head.credential == "y"
     short = parse_head(head("GET http://[::1] HTTP/1.1"))
     assert short.passed_on() == head("GET / HTTP/1.1", "Host: [::1]", "Connection: close")
 
@@ -104,8 +104,8 @@ def test_a_request_is_passed_on_without_what_concerns_the_proxy() -> None:
 def test_the_length_of_a_body_is_passed_on_whatever_the_connection_names() -> None:
     """Else the body would be a second request, for any host of the server."""
     fields = ("Connection: Content-Length, Transfer-Encoding", "Content-Length: 3")
-    found = parse_head(head("POST http://a.org/ HTTP/1.1", *fields))
-    assert b"Content-Length: 3\r\n" in found.passed_on()
+    request_head = parse_head(head("POST http://a.org/ HTTP/1.1", *fields))
+    assert b"Content-Length: 3\r\n" in request_head.passed_on()
     chunked = parse_head(head("POST http://a/ HTTP/1.1", fields[0], "Transfer-Encoding: chunked"))
     assert b"Transfer-Encoding: chunked\r\n" in chunked.passed_on()
 
@@ -136,8 +136,8 @@ def test_a_body_of_uncertain_length_is_refused(fields: list[str]) -> None:
     ],
 )
 def test_the_credential_is_the_password(value: str, credential: str) -> None:
-    found = parse_head(head("CONNECT a:1 HTTP/1.1", f"Proxy-Authorization: {value}"))
-    assert found.credential == credential
+    request_head = parse_head(head("CONNECT a:1 HTTP/1.1", f"Proxy-Authorization: {value}"))
+    assert request_head.credential == credential
     assert "s3:cret" not in repr(reply("407 X", "y"))
 
 

@@ -29,8 +29,8 @@ async def a_pass() -> None:
         await trio.lowlevel.checkpoint()
 
 
-async def finish(one: Screen) -> None:
-    while await draw_scheduler.in_turn(one.draw):
+async def finish(screen: Screen) -> None:
+    while await draw_scheduler.in_turn(screen.draw):
         pass
 
 
@@ -86,55 +86,55 @@ def test_pieces_join_to_the_whole(data: bytes, most: int, size: tuple[int, int])
 
 
 async def test_a_look_draws_little_and_loses_nothing(slow: None, drawn: list[int]) -> None:
-    one, all_at_once = new(), new()
-    one.hold(PRINTED)
+    screen, all_at_once = new(), new()
+    screen.hold(PRINTED)
     await a_pass()
     drawn.clear()
-    first = one.snapshot()
+    first = screen.snapshot()
     assert 0 < sum(drawn) <= 4 * PIECE
     assert first.revision == sum(drawn), "the revision says how far it is"
     for _ in range(10):
-        one.snapshot()
-        one.encode_key(KeyPress("Up"))
-        assert one.bracketed_paste is False
-        one.paint()
+        screen.snapshot()
+        screen.encode_key(KeyPress("Up"))
+        assert screen.bracketed_paste is False
+        screen.paint()
     assert sum(drawn) <= 4 * PIECE, "whatever else is asked in the same pass"
     await a_pass()
-    assert one.snapshot().revision > first.revision
-    await finish(one)
+    assert screen.snapshot().revision > first.revision
+    await finish(screen)
     all_at_once.hold(PRINTED)
     await finish(all_at_once)
-    assert one.snapshot() == all_at_once.snapshot()
-    assert one.snapshot().revision == len(PRINTED)
+    assert screen.snapshot() == all_at_once.snapshot()
+    assert screen.snapshot().revision == len(PRINTED)
 
 
 async def test_a_resize_follows_earlier_output(slow: None) -> None:
     wide = b"\x1b[m" + b"a line that is longer than twenty columns " * 60 + b"\x1b[8;1Hend"
-    one, other = new(), new()
-    one.feed(wide)
-    one.resize(9, 21)
-    one.resize(6, 20)
-    assert one.snapshot().rows == 8, "it is shown as it was printed until that is drawn"
-    one.hold(b"\x1b[Hlast")
-    await finish(one)
+    screen, other = new(), new()
+    screen.feed(wide)
+    screen.resize(9, 21)
+    screen.resize(6, 20)
+    assert screen.snapshot().rows == 8, "it is shown as it was printed until that is drawn"
+    screen.hold(b"\x1b[Hlast")
+    await finish(screen)
     other.feed(wide)
     await finish(other)
     other.resize(6, 20)
     other.feed(b"\x1b[Hlast")
     await finish(other)
-    assert whole(one) == whole(other)
-    assert one.snapshot().rows == 6
+    assert whole(screen) == whole(other)
+    assert screen.snapshot().rows == 6
 
 
 async def test_a_painting_includes_undrawn_output(slow: None) -> None:
-    one, copy = new(), new()
-    one.hold(PRINTED)
-    painted = one.paint()
+    screen, copy = new(), new()
+    screen.hold(PRINTED)
+    painted = screen.paint()
     assert painted.endswith(PRINTED[-500:])
     copy.feed(painted)
-    await finish(one)
+    await finish(screen)
     await finish(copy)
-    assert copy.snapshot().lines == one.snapshot().lines
+    assert copy.snapshot().lines == screen.snapshot().lines
 
 
 async def test_many_terminals_draw_one_turn_per_pass(slow: None, drawn: list[int]) -> None:
@@ -148,10 +148,10 @@ async def test_many_terminals_draw_one_turn_per_pass(slow: None, drawn: list[int
             most.append(sum(drawn))
             drawn.clear()
 
-    async def flood(one: Screen) -> None:
+    async def flood(screen: Screen) -> None:
         for _ in range(3):
-            one.feed(PRINTED[:1024])
-            await finish(one)
+            screen.feed(PRINTED[:1024])
+            await finish(screen)
 
     drawn.clear()
     trio.lowlevel.add_instrument(Passes())

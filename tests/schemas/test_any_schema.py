@@ -45,18 +45,21 @@ def read(schema: Any) -> Any:
 @law(schemas())
 def test_every_provider_accepts_every_schema(schema: dict[str, Any]) -> None:
     before = copy.deepcopy(schema)
-    for provider, one in each(schema):
-        assert refusals(provider, "x", one.description, one.parameters) == []
-        assert translate("Does it.", schema, PROVIDERS[provider]) == one
-        again = translate(one.description, one.parameters, PROVIDERS[provider])
-        assert (again.description, again.parameters) == (one.description, one.parameters)
+    for provider, expression in each(schema):
+        assert refusals(provider, "x", expression.description, expression.parameters) == []
+        assert translate("Does it.", schema, PROVIDERS[provider]) == expression
+        again = translate(expression.description, expression.parameters, PROVIDERS[provider])
+        assert (again.description, again.parameters) == (
+            expression.description,
+            expression.parameters,
+        )
     assert schema == before
 
 
 def test_an_unfitting_default_survives_a_lossless_dialect() -> None:
     form = {"oneOf": [{"type": "null"}, {"type": "null"}], "default": None}
     schema = {"type": "object", "properties": {"a": form}}
-    assert any(one.lossless for _, one in each(schema))
+    assert any(expression.lossless for _, expression in each(schema))
     assert check_arguments(Tool(name="x", file="f", parameters=schema), {}) == {}
 
 
@@ -72,9 +75,9 @@ def test_a_renamed_property_without_values_is_restored(provider: str) -> None:
         "type": "object",
         "properties": {"b": {**form, "anyOf": [{}, {}], "allOf": [*form["allOf"], choice]}},
     }
-    one = translate("", schema, PROVIDERS[provider])
-    again = translate("", one.parameters, PROVIDERS[provider])
-    assert again.parameters == one.parameters
+    expression = translate("", schema, PROVIDERS[provider])
+    again = translate("", expression.parameters, PROVIDERS[provider])
+    assert again.parameters == expression.parameters
 
 
 def descriptions(schema: Any) -> Iterator[str]:
@@ -89,8 +92,8 @@ def descriptions(schema: Any) -> Iterator[str]:
 @law(schemas())
 def test_no_description_contains_a_schema(schema: dict[str, Any]) -> None:
     """Unsupported keywords are described in words: a model reads no notation."""
-    for _, one in each(schema):
-        for text in (one.description, *descriptions(one.parameters)):
+    for _, expression in each(schema):
+        for text in (expression.description, *descriptions(expression.parameters)):
             assert "JSON Schema" not in text
             assert not re.search(
                 r'"(type|properties|items|required|not|enum|const|\w+Of)": ?', text
@@ -103,10 +106,10 @@ def test_an_answer_accepted_by_a_dialect_is_accepted_or_refused_with_a_path(
 ) -> None:
     schema = data.draw(schemas())
     tool = Tool(name="x", file="f", parameters=schema)
-    for provider, one in each(schema):
-        value = data.draw(values(one.parameters), label=provider)
+    for provider, expression in each(schema):
+        value = data.draw(values(expression.parameters), label=provider)
         assume(isinstance(value, dict))
-        fits = jsonschema_rs.is_valid(read(one.parameters), value)
+        fits = jsonschema_rs.is_valid(read(expression.parameters), value)
         before = copy.deepcopy(value)
         try:
             check_arguments(tool, value)
@@ -115,7 +118,7 @@ def test_an_answer_accepted_by_a_dialect_is_accepted_or_refused_with_a_path(
             assert error.data["problems"]
             for problem in error.data["problems"]:
                 assert problem["path"] and problem["message"]
-            assert not (one.lossless and fits), f"{provider} said that nothing was lost"
+            assert not (expression.lossless and fits), f"{provider} said that nothing was lost"
         assert value == before
 
 

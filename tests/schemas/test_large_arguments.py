@@ -46,14 +46,14 @@ def problems(schema: dict[str, Any], value: Any) -> dict[str, str]:
 
 
 def test_the_first_of_very_many_invalid_items_is_named() -> None:
-    found = problems(closed(argv=texts()), {"argv": [1] * 300_000})
-    assert found == {"argv[0]": "it must be string, not 1"}
+    faults = problems(closed(argv=texts()), {"argv": [1] * 300_000})
+    assert faults == {"argv[0]": "it must be string, not 1"}
 
 
 def test_all_invalid_items_of_a_small_value_are_named_up_to_fifty() -> None:
-    found = problems(closed(argv=texts()), {"argv": [1] * 400})
-    assert list(found)[:2] == ["argv[0]", "argv[1]"]
-    assert found[""] == "and more" and len(found) == 51
+    faults = problems(closed(argv=texts()), {"argv": [1] * 400})
+    assert list(faults)[:2] == ["argv[0]", "argv[1]"]
+    assert faults[""] == "and more" and len(faults) == 51
 
 
 ROWS = {"type": "array", "items": closed(a=NUMBER, b=texts())}
@@ -115,21 +115,21 @@ def test_near_names_are_searched_a_few_times_among_a_few(monkeypatch: Any) -> No
 
     monkeypatch.setattr(difflib, "get_close_matches", near)
     schema = closed(**{f"name{at}": TEXT for at in range(2_000)})
-    found = problems(closed(a=TEXT), {f"k{at}": 1 for at in range(100_000)})
-    assert found == {"k0": "it is not known; known are a"}
+    faults = problems(closed(a=TEXT), {f"k{at}": 1 for at in range(100_000)})
+    assert faults == {"k0": "it is not known; known are a"}
     problems(schema, {f"nam{at}": 1 for at in range(60)})
     assert len(looked) == 6 and max(looked) <= 100
 
 
 def test_a_very_long_name_is_shortened() -> None:
-    found = problems(closed(a=TEXT), {"k" * 1_000_000: 1})
-    assert max(map(len, found)) < 200
+    faults = problems(closed(a=TEXT), {"k" * 1_000_000: 1})
+    assert max(map(len, faults)) < 200
 
 
 def test_a_schema_with_very_many_values_is_explained_briefly() -> None:
     schema = closed(v={"type": "array", "items": {"enum": [f"v{at}" for at in range(30_000)]}})
-    found = problems(schema, {"v": ["x"] * 100})
-    assert list(found) == ["v[0]"]
+    faults = problems(schema, {"v": ["x"] * 100})
+    assert list(faults) == ["v[0]"]
 
 
 def test_a_too_deeply_nested_value_is_refused() -> None:
@@ -147,7 +147,7 @@ def test_a_too_deeply_nested_value_is_refused() -> None:
 
 def test_a_pattern_too_costly_for_a_value_refuses_it_in_plain_words() -> None:
     hard = {"type": "string", "pattern": r"^(?=a)(a|a)+\1$"}
-    found = problems(closed(v=hard), {"v": "a" * 60 + "b"})
-    assert found == {
+    faults = problems(closed(v=hard), {"v": "a" * 60 + "b"})
+    assert faults == {
         "v": "it could not be checked against the pattern that it must match: too hard"
     }

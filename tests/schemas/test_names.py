@@ -25,10 +25,10 @@ NAMES = st.lists(
 
 @given(NAMES)
 def test_all_names_differ_and_all_providers_accept_them(names: list[str]) -> None:
-    found = exposed(names)
-    assert found.keys() == set(names)
-    assert len(set(found.values())) == len(names)
-    for shown in found.values():
+    mapping = exposed(names)
+    assert mapping.keys() == set(names)
+    assert len(set(mapping.values())) == len(names)
+    for shown in mapping.values():
         assert fits(shown)
         for judge in JUDGES.values():
             refusals = judge(shown, "x", {"type": "object", "properties": {}})
@@ -37,28 +37,28 @@ def test_all_names_differ_and_all_providers_accept_them(names: list[str]) -> Non
 
 @given(NAMES)
 def test_a_valid_name_is_unchanged(names: list[str]) -> None:
-    found = exposed(names)
-    assert all(found[name] == name for name in names if fits(name))
+    mapping = exposed(names)
+    assert all(mapping[name] == name for name in names if fits(name))
 
 
 @given(NAMES, st.text(max_size=8), st.randoms())
 def test_a_name_depends_neither_on_the_order_nor_on_other_names(
     names: list[str], other: str, shuffle: st.DataObject
 ) -> None:
-    found = exposed(names)
+    mapping = exposed(names)
     shuffled = list(names)
     shuffle.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert exposed(shuffled) == found
+    assert exposed(shuffled) == mapping
     more = exposed([*names, other])
-    assert {name: more[name] for name in names} == found
+    assert {name: more[name] for name in names} == mapping
 
 
 def test_a_name_that_looks_like_anothers_suffix_is_distinguished() -> None:
     marked = exposed(["a.b"])["a.b"]
-    found = exposed(["a.b", marked])
-    assert found[marked] == marked
-    assert found["a.b"] != marked
-    assert fits(found["a.b"])
+    mapping = exposed(["a.b", marked])
+    assert mapping[marked] == marked
+    assert mapping["a.b"] != marked
+    assert fits(mapping["a.b"])
 
 
 def test_the_original_name_stays_readable() -> None:
@@ -75,18 +75,18 @@ PROPERTIES = st.lists(st.text("aB._-$[] é1", max_size=5) | st.text(max_size=70)
 def test_property_names_are_distinct_and_reversible(names: list[str]) -> None:
     back = own_properties(names)
     for provider, dialect in PROVIDERS.items():
-        found = exposed_properties(names, dialect)
-        assert list(found) == names
-        assert len(set(found.values())) == len(names)
+        mapping = exposed_properties(names, dialect)
+        assert list(mapping) == names
+        assert len(set(mapping.values())) == len(names)
         parameters = {
             "type": "object",
-            "properties": {shown: {"type": "string"} for shown in found.values()},
+            "properties": {shown: {"type": "string"} for shown in mapping.values()},
         }
         refusals = list(JUDGES[provider]("x", "x", parameters))
         assert not [one for one in refusals if "property key" in one or "parameter name" in one]
-        for name, shown in found.items():
+        for name, shown in mapping.items():
             if shown != name and shown not in names:
-                assert back[shown] == name or found[back[shown]] != shown
+                assert back[shown] == name or mapping[back[shown]] != shown
 
 
 def test_names_valid_everywhere_have_no_alias() -> None:

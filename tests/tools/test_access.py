@@ -41,9 +41,9 @@ POLICIES = st.lists(RULES, max_size=5, unique_by=lambda rule: rule.path).map(
 
 
 def policy(text: str, form: str = "tools") -> AccessPolicy:
-    found = tool(f'[{form}.x]\ncommand = "a"\n{text}').policy
-    assert found is not None
-    return found
+    access = tool(f'[{form}.x]\ncommand = "a"\n{text}').policy
+    assert access is not None
+    return access
 
 
 def problem(text: str, form: str = "tools") -> tuple[str, int | Any, str]:
@@ -56,30 +56,30 @@ def problem(text: str, form: str = "tools") -> tuple[str, int | Any, str]:
 
 @given(POLICIES, RIGHT, PATHS)
 def test_the_longest_rule_that_names_a_right_decides(
-    found: AccessPolicy, right: Right, path: str
+    access: AccessPolicy, right: Right, path: str
 ) -> None:
     answer = False
     parts = path.strip("/").split("/") if path != "/" else []
     for length in range(len(parts) + 1):
-        for rule in found.fs or ():
+        for rule in access.fs or ():
             if rule.path == "/" + "/".join(parts[:length]):
                 answer = (answer or right in rule.grants) and right not in rule.denies
-    assert found.may(right, path) is answer
+    assert access.may(right, path) is answer
 
 
 @given(POLICIES, RIGHT, PATHS, NAMES)
 def test_an_enforceable_policy_grants_below_what_it_grants_above(
-    found: AccessPolicy, right: Right, path: str, name: str
+    access: AccessPolicy, right: Right, path: str, name: str
 ) -> None:
     """Landlock adds rights up along a path: a policy that takes some away is refused."""
-    if not list(found.unenforceable()) and found.may(right, path):
-        assert found.may(right, f"{path.rstrip('/')}/{name}")
+    if not list(access.unenforceable()) and access.may(right, path):
+        assert access.may(right, f"{path.rstrip('/')}/{name}")
 
 
 @given(POLICIES, RIGHT, PATHS)
-def test_dots_and_relative_paths_are_denied(found: AccessPolicy, right: Right, path: str) -> None:
-    assert not found.may(right, f"{path}/../b")
-    assert not found.may(right, path.lstrip("/") or "a")
+def test_dots_and_relative_paths_are_denied(access: AccessPolicy, right: Right, path: str) -> None:
+    assert not access.may(right, f"{path}/../b")
+    assert not access.may(right, path.lstrip("/") or "a")
 
 
 @given(PATHS, PATHS)
@@ -90,11 +90,11 @@ def test_covering_goes_by_whole_names(above: str, path: str) -> None:
 
 def test_nothing_is_granted_without_rules_and_all_by_an_open_kind() -> None:
     nothing, everything = AccessPolicy((), (), (), ()), AccessPolicy()
-    for found, answer in ((nothing, False), (everything, True)):
-        assert found.may_read("/a") is answer
-        assert found.may_connect("a", 1) is answer
-        assert found.may_see("A") is answer
-        assert found.may_run("a") is answer
+    for access, answer in ((nothing, False), (everything, True)):
+        assert access.may_read("/a") is answer
+        assert access.may_connect("a", 1) is answer
+        assert access.may_see("A") is answer
+        assert access.may_run("a") is answer
 
 
 @pytest.mark.parametrize(
@@ -149,11 +149,11 @@ def test_the_most_specific_net_rule_decides_and_a_denial_among_equals() -> None:
         NetRule("ok.corp"),
         NetRule("ok.corp", port=22, allow=False),
     )
-    found = AccessPolicy(net=rules)
-    assert found.may_connect("example.com", 443)
-    assert not found.may_connect("git.corp", 443)
-    assert found.may_connect("ok.corp", 443)
-    assert not found.may_connect("ok.corp", 22)
+    access = AccessPolicy(net=rules)
+    assert access.may_connect("example.com", 443)
+    assert not access.may_connect("git.corp", 443)
+    assert access.may_connect("ok.corp", 443)
+    assert not access.may_connect("ok.corp", 22)
     assert not AccessPolicy(net=(NetRule("a"), NetRule("a", allow=False))).may_connect("a", 1)
 
 
@@ -178,8 +178,8 @@ def test_the_most_specific_net_rule_decides_and_a_denial_among_equals() -> None:
 def test_an_address_counts_as_well_as_the_name_that_leads_to_it(
     rules: list[NetRule], host: str, address: str, answer: bool
 ) -> None:
-    found = AccessPolicy(net=tuple(rules))
-    assert found.may_reach(host, address, 443, is_public=address.startswith("9")) is answer
+    access = AccessPolicy(net=tuple(rules))
+    assert access.may_reach(host, address, 443, is_public=address.startswith("9")) is answer
 
 
 @pytest.mark.parametrize(
@@ -265,9 +265,9 @@ def test_a_kind_without_rules_is_closed_in_one_form_and_open_in_the_other() -> N
 def test_the_sandbox_of_the_root_is_extended_by_rules() -> None:
     root = PathRule(".", frozenset(RIGHTS))
     assert policy('sandbox = "root"\n') == AccessPolicy((root,), (), (), ())
-    found = policy('sandbox = "root"\naccess.fs.read = ["/opt"]\naccess.env.read = ["A"]\n')
-    assert found.fs == (root, PathRule("/opt", frozenset({"read"})))
-    assert found.may_see("A") and not found.may_see("B")
+    access = policy('sandbox = "root"\naccess.fs.read = ["/opt"]\naccess.env.read = ["A"]\n')
+    assert access.fs == (root, PathRule("/opt", frozenset({"read"})))
+    assert access.may_see("A") and not access.may_see("B")
 
 
 def test_write_is_refined_by_its_parts() -> None:
@@ -376,8 +376,8 @@ def called(text: str, variables: dict[str, str] | None = None, root: str = "/r")
 
 def test_paths_begin_at_the_root_and_variables_are_the_daemons() -> None:
     text = 'access.fs.read = [".", "b", "~/c", "${DATA}/d", "/e"]\n'
-    found = called(text, {"HOME": "/h", "DATA": "/data"})
-    assert found.launch.sandbox == Sandbox(
+    access = called(text, {"HOME": "/h", "DATA": "/data"})
+    assert access.launch.sandbox == Sandbox(
         "/r",
         tuple(Grant(path, frozenset({"read"})) for path in ("/r", "/r/b", "/h/c", "/data/d", "/e")),
     )
@@ -385,8 +385,8 @@ def test_paths_begin_at_the_root_and_variables_are_the_daemons() -> None:
 
 @pytest.mark.parametrize("path", ["~", "~/", "~/."])
 def test_a_tilde_alone_is_the_home_folder(path: str) -> None:
-    found = called(f'access.fs.read = ["{path}"]\n', {"HOME": "/h"})
-    assert [grant.path for grant in found.launch.sandbox.grants] == ["/h"]
+    access = called(f'access.fs.read = ["{path}"]\n', {"HOME": "/h"})
+    assert [grant.path for grant in access.launch.sandbox.grants] == ["/h"]
 
 
 @pytest.mark.parametrize(
@@ -413,11 +413,11 @@ def test_a_runtime_that_enforces_nothing_refuses_the_call() -> None:
 
 
 def test_the_policy_in_force_is_handed_to_the_tool() -> None:
-    found = called('sandbox = "root"\naccess.env.read = ["A"]\naccess.net = [{ host = "*" }]\n')
-    assert '"access":{"fs":[{"path":"/r","read":true,' in found.context_json
-    assert found.policy.as_data()["net"] == [{"host": "*", "allow": True}]
-    assert found.policy.as_data()["env"] == [{"name": "A", "read": True}]
-    assert found.launch.sandbox.network is True
+    access = called('sandbox = "root"\naccess.env.read = ["A"]\naccess.net = [{ host = "*" }]\n')
+    assert '"access":{"fs":[{"path":"/r","read":true,' in access.context_json
+    assert access.policy.as_data()["net"] == [{"host": "*", "allow": True}]
+    assert access.policy.as_data()["env"] == [{"name": "A", "read": True}]
+    assert access.launch.sandbox.network is True
 
 
 def test_a_tool_without_rules_has_no_sandbox() -> None:
@@ -468,13 +468,13 @@ def test_the_rules_are_described_in_words() -> None:
     ],
 )
 def test_git_gets_no_configuration_that_it_may_not_read(rule: str, config: str | None) -> None:
-    found = called(f"access.{rule}\n", {"HOME": "/h"})
+    access = called(f"access.{rule}\n", {"HOME": "/h"})
     env = build(
         {"HOME": "/h"},
         socket="",
         mark="",
         call="",
-        may_read=found.policy.may_read,
+        may_read=access.policy.may_read,
         is_confined=True,
     )
     assert env.get("GIT_CONFIG_GLOBAL") == config
@@ -482,14 +482,14 @@ def test_git_gets_no_configuration_that_it_may_not_read(rule: str, config: str |
 
 def test_a_rule_hides_a_variable_that_every_tool_has() -> None:
     table = "[[tools.x.access.env]]\nname = "
-    found = policy(f'{table}"HOME"\nread = false\n{table}"L*"\nread = false\n')
-    assert not found.may_inherit("HOME") and not found.may_inherit("LOGNAME")
-    assert found.may_inherit("USER") and not found.may_inherit("OTHER")
+    access = policy(f'{table}"HOME"\nread = false\n{table}"L*"\nread = false\n')
+    assert not access.may_inherit("HOME") and not access.may_inherit("LOGNAME")
+    assert access.may_inherit("USER") and not access.may_inherit("OTHER")
 
 
 def test_the_environment_of_a_sandbox_has_what_is_granted_and_no_socket() -> None:
     base = {"PATH": "/bin", "HOME": "/h", "KEPT": "1", "OTHER": "2", "API_KEY": "3", "LC_ALL": "C"}
-    found = policy('access.env.read = ["KEPT", "API_*"]\n')
+    access = policy('access.env.read = ["KEPT", "API_*"]\n')
     env = build(
         base,
         secret_env=["*_KEY"],
@@ -498,7 +498,7 @@ def test_the_environment_of_a_sandbox_has_what_is_granted_and_no_socket() -> Non
         socket="/s",
         mark="m",
         call="{}",
-        may_inherit=found.may_inherit,
+        may_inherit=access.may_inherit,
         is_confined=True,
     )
     assert {"PATH", "HOME", "KEPT", "SET", "LC_ALL"} <= env.keys()

@@ -72,9 +72,9 @@ def test_json_in_a_text_is_converted_where_no_text_is_expected(
     schema: dict[str, Any], value: object, fitted: object
 ) -> None:
     tool = of({"type": "object", "properties": {"v": schema}, "$defs": {"n": INTEGER}})
-    found = check_arguments(tool, {"v": value})["v"]
-    assert found == fitted
-    assert type(found) is type(fitted)
+    faults = check_arguments(tool, {"v": value})["v"]
+    assert faults == fitted
+    assert type(faults) is type(fitted)
 
 
 @pytest.mark.parametrize(
@@ -124,14 +124,14 @@ def test_all_faults_are_reported_at_once_by_path() -> None:
             "additionalProperties": False,
         }
     )
-    found = problems(
+    faults = problems(
         tool, {"count": 0, "nmae": "x", "deep": [{"a": 1}, {"kind": "z", "b": 2}], "odd": 1}
     )
-    assert set(found) == {"name", "count", "nmae", "odd", "deep[1].a", "deep[1].kind", "deep[1].b"}
-    assert found["name"] == found["deep[1].a"] == "it is required"
-    assert found["nmae"] == "it is not known; did you mean `name`?"
-    assert found["odd"].startswith("it is not known; known are name, count")
-    assert "minimum of 1" in found["count"]
+    assert set(faults) == {"name", "count", "nmae", "odd", "deep[1].a", "deep[1].kind", "deep[1].b"}
+    assert faults["name"] == faults["deep[1].a"] == "it is required"
+    assert faults["nmae"] == "it is not known; did you mean `name`?"
+    assert faults["odd"].startswith("it is not known; known are name, count")
+    assert "minimum of 1" in faults["count"]
 
 
 def test_a_choice_of_names_is_reported_as_one() -> None:
@@ -196,12 +196,12 @@ def test_an_error_names_all_valid_arguments(
         "properties": {"v": schema},
         "$defs": {"e": {"enum": ["p", "q", "r", "s"]}},
     }
-    found = problems(of(whole), {"v": value})
-    assert list(found.values()) == [message]
+    faults = problems(of(whole), {"v": value})
+    assert list(faults.values()) == [message]
 
 
 @pytest.mark.parametrize(
-    ("schema", "value", "found"),
+    ("schema", "value", "faults"),
     [
         ({"anyOf": [{"type": "object", "properties": {"n": {"enum": [1, 2, 3, 4]}}}, {"type": "null"}]}, {"n": 5},
          {"v.n": "it must be one of 1, 2, 3, 4, not 5"}),
@@ -210,9 +210,9 @@ def test_an_error_names_all_valid_arguments(
     ],
 )  # fmt: skip
 def test_the_intended_branch_of_a_choice_is_explained(
-    schema: dict[str, Any], value: Any, found: dict[str, str]
+    schema: dict[str, Any], value: Any, faults: dict[str, str]
 ) -> None:
-    assert problems(having(v=schema), {"v": value}) == found
+    assert problems(having(v=schema), {"v": value}) == faults
 
 
 def test_a_value_that_fits_two_branches_of_one_of_is_reported() -> None:
@@ -254,13 +254,15 @@ def test_a_long_enum_is_named_in_part_and_counted_with_the_nearest_first() -> No
 
 
 def test_a_large_value_is_not_repeated_in_the_error() -> None:
-    found = problems(having(v={"enum": ["a"]}, w=INTEGER), {"v": "x" * 100_000, "w": "y" * 100_000})
-    assert all(len(message) < 300 for message in found.values())
+    faults = problems(
+        having(v={"enum": ["a"]}, w=INTEGER), {"v": "x" * 100_000, "w": "y" * 100_000}
+    )
+    assert all(len(message) < 300 for message in faults.values())
 
 
 def test_the_number_of_problems_is_bounded() -> None:
-    found = problems(having(n=INTEGER), {f"k{at}": 1 for at in range(200)})
-    assert len(found) == 51
+    faults = problems(having(n=INTEGER), {f"k{at}": 1 for at in range(200)})
+    assert len(faults) == 51
 
 
 def test_a_self_reference_ends() -> None:

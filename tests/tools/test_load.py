@@ -54,35 +54,39 @@ t = { type = "number" }
 def test_every_field_is_read_and_kept() -> None:
     tools, problems = read(EVERYTHING)
     assert problems == []
-    found = tools["x"]
-    assert found.command == Command(("prog", "{{ tool.name }}", Each("tool.arguments.args")))
-    assert (found.source, found.runtime, found.output) == ("local", "pty", "raw")
-    assert (found.summary, found.description, found.examples) == ("short", "long", "an example")
-    assert (found.stateful, found.actions) == (True, ("spawn", "abort"))
-    assert (found.on_turn_end, found.on_disconnect) == ("await", "abort")
-    assert (found.size_threshold, found.cwd) == (2048, "sub")
-    assert (found.rows, found.cols) == (30, "{{ tool.arguments.cols }}")
-    assert (found.enable, found.result) == ("explicit", "unattended")
-    assert found.run == {"spawn": "ask", "fetch": "unattended"}
-    assert found.kept == {"format": "ask"}
-    assert found.options == {"image": "i"}
-    assert found.style == {"inline_results": "off"}
-    assert found.access == {"fs": {"read": ["a"]}}
-    assert found.unsafe and found.policy is None
-    assert found.limits == {
+    definition = tools["x"]
+    assert definition.command == Command(("prog", "{{ tool.name }}", Each("tool.arguments.args")))
+    assert (definition.source, definition.runtime, definition.output) == ("local", "pty", "raw")
+    assert (definition.summary, definition.description, definition.examples) == (
+        "short",
+        "long",
+        "an example",
+    )
+    assert (definition.stateful, definition.actions) == (True, ("spawn", "abort"))
+    assert (definition.on_turn_end, definition.on_disconnect) == ("await", "abort")
+    assert (definition.size_threshold, definition.cwd) == (2048, "sub")
+    assert (definition.rows, definition.cols) == (30, "{{ tool.arguments.cols }}")
+    assert (definition.enable, definition.result) == ("explicit", "unattended")
+    assert definition.run == {"spawn": "ask", "fetch": "unattended"}
+    assert definition.kept == {"format": "ask"}
+    assert definition.options == {"image": "i"}
+    assert definition.style == {"inline_results": "off"}
+    assert definition.access == {"fs": {"read": ["a"]}}
+    assert definition.unsafe and definition.policy is None
+    assert definition.limits == {
         "memory": 2**30,
         "cpu_s": 1.5,
         "wall_s": "{{ tool.arguments.t }}",
         "processes": 5,
         "output": 100,
     }
-    assert found.env == {"A": "{{ tool.name }}", "B": "3", "C": True, "D": False}
-    assert found.questions["sure"] == QuestionPolicy("user")
-    assert found.questions["sure"].answer is UNSET
-    assert found.questions["fixed"] == QuestionPolicy(answer=True)
-    assert found.parameters["required"] == ["cols"]
-    assert found.parameters["properties"]["args"]["description"] == "all of them"
-    assert (found.file, found.line) == ("0.toml", 2)
+    assert definition.env == {"A": "{{ tool.name }}", "B": "3", "C": True, "D": False}
+    assert definition.questions["sure"] == QuestionPolicy("user")
+    assert definition.questions["sure"].answer is UNSET
+    assert definition.questions["fixed"] == QuestionPolicy(answer=True)
+    assert definition.parameters["required"] == ["cols"]
+    assert definition.parameters["properties"]["args"]["description"] == "all of them"
+    assert (definition.file, definition.line) == ("0.toml", 2)
 
 
 OLDER = """
@@ -245,13 +249,17 @@ env.B = "3"
 parameters.p.description = "two"
 """
     tools, problems = read(below, above)
-    found = tools["x"]
+    definition = tools["x"]
     assert problems == []
-    assert found.command == Command(("c",))
-    assert (found.summary, found.rows, found.env) == ("below", 20, {"A": "1", "B": "3"})
-    properties = found.parameters["properties"]
+    assert definition.command == Command(("c",))
+    assert (definition.summary, definition.rows, definition.env) == (
+        "below",
+        20,
+        {"A": "1", "B": "3"},
+    )
+    properties = definition.parameters["properties"]
     assert properties["p"] == {"type": "string", "description": "two"}
-    assert found.parameters["required"] == ["p"]
+    assert definition.parameters["required"] == ["p"]
     assert "q" in properties
 
 
@@ -297,8 +305,8 @@ def test_defaults_for_all_tools_lie_below_each() -> None:
     ],
 )
 def test_omitted_fields_follow_from_the_given_ones(text: str, expected: tuple[Any, ...]) -> None:
-    found = tool(f'[tools.x]\ncommand = "a"\n{text}\n')
-    assert (found.runtime, found.output, found.actions) == expected
+    definition = tool(f'[tools.x]\ncommand = "a"\n{text}\n')
+    assert (definition.runtime, definition.output, definition.actions) == expected
 
 
 @pytest.mark.parametrize(
@@ -378,7 +386,7 @@ def test_all_forms_of_enable_are_read(value: str, expected: str) -> None:
 
 
 def test_a_whole_schema_is_kept_unchanged() -> None:
-    found: Tool = tool("""
+    definition: Tool = tool("""
 [tools.x]
 command = "a"
 [tools.x.parameters]
@@ -388,14 +396,14 @@ anyOf = [{ required = ["a"] }, { properties = { b = { const = 1 } } }]
 properties.a = { type = "string" }
 properties.b = { type = "object", properties = { c = { type = "null" } } }
 """)
-    schema = found.parameters
+    schema = definition.parameters
     assert schema["additionalProperties"] is True
     assert schema["anyOf"] == [{"required": ["a"]}, {"properties": {"b": {"const": 1}}}]
     assert schema["properties"]["b"]["additionalProperties"] is False
 
 
 def test_a_condition_closes_no_table_whose_siblings_name_more() -> None:
-    found: Tool = tool("""
+    definition: Tool = tool("""
 [tools.x]
 command = "a"
 [tools.x.parameters]
@@ -404,7 +412,7 @@ properties.a = { type = "string" }
 if = { properties = { a = { const = "b" } } }
 dependentSchemas.a = { properties = { c = { type = "null" } } }
 """)
-    schema = found.parameters
+    schema = definition.parameters
     assert schema["if"] == {"properties": {"a": {"const": "b"}}}
     assert schema["dependentSchemas"] == {"a": {"properties": {"c": {"type": "null"}}}}
 
@@ -412,8 +420,8 @@ dependentSchemas.a = { properties = { c = { type = "null" } } }
 def test_the_documented_example_is_valid() -> None:
     page = Path(__file__).parents[2] / "docs" / "definitions.md"
     text = page.read_text().partition("```toml\n")[2].partition("```")[0]
-    found = tool(text, "build")
-    call = called(found, {"targets": ["all", "-k"]}, "/r")
+    definition = tool(text, "build")
+    call = called(definition, {"targets": ["all", "-k"]}, "/r")
     assert call.launch.argv == ("make", "-C", ".", "--", "all", "-k")
     assert call.env_overlay == {"CFLAGS": "-O2", "MAKEFLAGS": None, "CI_TOKEN": True}
     assert call.launch.limits == {"wall_s": 600, "memory": 2 * 2**30}

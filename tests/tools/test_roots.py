@@ -40,7 +40,7 @@ def settled(root: Path) -> Folder:
 
 
 def names(look: tuple[HashedFile | RefusedFile, ...]) -> dict[str, str]:
-    return {one.name: one.why if isinstance(one, RefusedFile) else "" for one in look}
+    return {file.name: file.why if isinstance(file, RefusedFile) else "" for file in look}
 
 
 def test_files_are_found_by_name_with_their_hashed_content(tmp_path: Path) -> None:
@@ -49,11 +49,13 @@ def test_files_are_found_by_name_with_their_hashed_content(tmp_path: Path) -> No
     (folder / "a.toml").write_bytes(b"a")
     (folder / "c.txt").write_bytes(b"c")
     look = settled(tmp_path).read_files()
-    assert [(one.name, one.data) for one in look if isinstance(one, HashedFile)] == [
+    assert [(file.name, file.data) for file in look if isinstance(file, HashedFile)] == [
         ("a.toml", b"a"),
         ("b.toml", b"b"),
     ]
-    assert all(isinstance(one, HashedFile) and one.digest == digest_of(one.data) for one in look)
+    assert all(
+        isinstance(file, HashedFile) and file.digest == digest_of(file.data) for file in look
+    )
 
 
 def test_files_in_subfolders_are_found_and_bounded_together(tmp_path: Path) -> None:
@@ -64,15 +66,15 @@ def test_files_in_subfolders_are_found_and_bounded_together(tmp_path: Path) -> N
     look = settled(tmp_path)
     found = look.read_files()
     assert list(names(found)) == ["cargo/c.toml", "git/a.toml", "git/deep/b.toml", "z.toml"]
-    assert [one.path for one in found] == [str(folder / one.name) for one in found]
+    assert [file.path for file in found] == [str(folder / file.name) for file in found]
     (folder / "git" / "deep" / "b.toml").write_text("x = 2")
-    assert {one.name: one.data for one in look.read_files() if isinstance(one, HashedFile)}[
+    assert {file.name: file.data for file in look.read_files() if isinstance(file, HashedFile)}[
         "git/deep/b.toml"
     ] == b"x = 2"
     for number in range(MAX_FILES):
         (folder / "cargo" / f"{number}.toml").write_text("")
-    (one,) = look.read_files()
-    assert isinstance(one, RefusedFile) and str(MAX_FILES) in one.why
+    (file,) = look.read_files()
+    assert isinstance(file, RefusedFile) and str(MAX_FILES) in file.why
 
 
 def test_a_folders_project_is_the_nearest_root_with_definitions(
@@ -164,8 +166,8 @@ def test_a_symlinked_folder_outside_the_root_gives_nothing(tmp_path: Path, link:
     place = root / link
     place.parent.mkdir(parents=True)
     place.symlink_to(tmp_path / "other" / link)
-    (one,) = settled(root).read_files()
-    assert isinstance(one, RefusedFile) and "leads out" in one.why
+    (file,) = settled(root).read_files()
+    assert isinstance(file, RefusedFile) and "leads out" in file.why
 
 
 def test_a_root_with_the_same_name_prefix_is_outside(tmp_path: Path) -> None:
@@ -173,8 +175,8 @@ def test_a_root_with_the_same_name_prefix_is_outside(tmp_path: Path) -> None:
     (other / "a.toml").write_text("")
     folder = folder_of(tmp_path / "root")
     (folder / "a.toml").symlink_to(other / "a.toml")
-    (one,) = settled(tmp_path / "root").read_files()
-    assert isinstance(one, RefusedFile)
+    (file,) = settled(tmp_path / "root").read_files()
+    assert isinstance(file, RefusedFile)
 
 
 @pytest.mark.parametrize("ending", ["toml", "txt"])
@@ -184,17 +186,17 @@ def test_ten_thousand_files_are_refused_at_once(tmp_path: Path, ending: str) -> 
     for number in range(10_000):
         os.link(folder / "zero", folder / f"{number}.{ending}")
     began = time.process_time()
-    (one,) = settled(tmp_path).read_files()
+    (file,) = settled(tmp_path).read_files()
     assert time.process_time() - began < 0.5
-    assert isinstance(one, RefusedFile) and str(MAX_FILES) in one.why
+    assert isinstance(file, RefusedFile) and str(MAX_FILES) in file.why
 
 
 def test_files_over_the_total_size_are_refused(tmp_path: Path) -> None:
     folder = folder_of(tmp_path)
     for number in range(20):
         (folder / f"{number}.toml").write_bytes(b"#" * MAX_FILE_BYTES)
-    (one,) = settled(tmp_path).read_files()
-    assert isinstance(one, RefusedFile) and "larger" in one.why
+    (file,) = settled(tmp_path).read_files()
+    assert isinstance(file, RefusedFile) and "larger" in file.why
 
 
 def test_unchanged_files_are_not_read_again(

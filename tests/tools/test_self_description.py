@@ -114,9 +114,9 @@ def test_the_program_fills_the_definitions_gaps() -> None:
             "loose": {"type": "boolean", "required": False},
         },
     }
-    found = read_description(asked(), say(entry))
-    assert (found.summary, found.description) == ("Short.", "Long.")
-    assert found.parameters == {
+    description = read_description(asked(), say(entry))
+    assert (description.summary, description.description) == ("Short.", "Long.")
+    assert description.parameters == {
         "type": "object",
         "properties": {
             "package": {"type": "string", "description": "Which."},
@@ -126,8 +126,8 @@ def test_the_program_fills_the_definitions_gaps() -> None:
         "required": ["package"],
         "additionalProperties": False,
     }
-    assert found.parameters_given and not found.self_describing
-    assert check_arguments(found, {"package": "p"}) == {"package": "p", "times": 1}
+    assert description.parameters_given and not description.self_describing
+    assert check_arguments(description, {"package": "p"}) == {"package": "p", "times": 1}
 
 
 def test_the_users_fields_take_precedence_one_by_one() -> None:
@@ -151,13 +151,17 @@ required = false
             "rest": {"type": "integer"},
         },
     }
-    found = read_description(asked(own), say(entry))
-    assert (found.summary, found.description, found.examples) == ("Mine.", "Its.", "x(1)")
+    description = read_description(asked(own), say(entry))
+    assert (description.summary, description.description, description.examples) == (
+        "Mine.",
+        "Its.",
+        "x(1)",
+    )
     package = {
         "type": "string", "enum": ["all", "one"], "default": "all", "description": "Mine, too."
     }  # fmt: skip
-    assert found.parameters["properties"]["package"] == package
-    assert found.parameters["required"] == ["rest"]
+    assert description.parameters["properties"]["package"] == package
+    assert description.parameters["required"] == ["rest"]
 
 
 def test_a_narrowed_parameter_keeps_the_programs_other_fields() -> None:
@@ -179,15 +183,15 @@ parameters.span.properties.start.minimum = 0
             "quiet": {"type": "boolean", "default": False},
         },
     }
-    found = read_description(asked(own), say(entry)).parameters
-    assert found["properties"]["package"] == {
+    description = read_description(asked(own), say(entry)).parameters
+    assert description["properties"]["package"] == {
         "type": "string", "description": "Which.", "enum": ["a", "b"]
     }  # fmt: skip
-    assert found["properties"]["times"] == {"type": "integer", "default": 1, "maximum": 3}
-    inner = found["properties"]["span"]["properties"]
+    assert description["properties"]["times"] == {"type": "integer", "default": 1, "maximum": 3}
+    inner = description["properties"]["span"]["properties"]
     assert inner == {"start": {"type": "integer", "minimum": 0}, "end": {"type": "integer"}}
-    assert found["properties"]["quiet"] == {"type": "boolean", "default": False}
-    assert found["required"] == ["package", "span"]
+    assert description["properties"]["quiet"] == {"type": "boolean", "default": False}
+    assert description["required"] == ["package", "span"]
 
 
 def test_a_whole_schema_is_kept_and_changed_in_its_properties() -> None:
@@ -196,18 +200,18 @@ def test_a_whole_schema_is_kept_and_changed_in_its_properties() -> None:
         "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
         "required": ["a", "b"],
     }
-    found = read_description(
+    description = read_description(
         asked("parameters.b.default = 'x'"), say({"name": "x", "parameters": schema})
     )
-    assert found.parameters["required"] == ["a"]
-    assert found.parameters["properties"]["b"] == {"type": "string", "default": "x"}
+    assert description.parameters["required"] == ["a"]
+    assert description.parameters["properties"]["b"] == {"type": "string", "default": "x"}
 
 
 def test_nested_parameters_are_required_unless_they_have_a_default() -> None:
     inner = {"start": {"type": "integer"}, "end": {"type": "integer", "default": 0}}
     listed = {"type": "array", "items": {"type": "object", "properties": inner}}
-    found = read_description(asked(), say({"name": "x", "parameters": {"spans": listed}}))
-    assert found.parameters["properties"]["spans"]["items"]["required"] == ["start"]
+    description = read_description(asked(), say({"name": "x", "parameters": {"spans": listed}}))
+    assert description.parameters["properties"]["spans"]["items"]["required"] == ["start"]
 
 
 def test_a_serializers_empty_values_count_as_absent() -> None:
@@ -217,13 +221,13 @@ def test_a_serializers_empty_values_count_as_absent() -> None:
     }  # fmt: skip
     may = {"type": ["string", "null"], "default": None}
     entry = {"name": "x", "summary": None, "parameters": {"p": form, "q": may}}
-    found = read_description(asked(), say(entry)).parameters
-    assert found["properties"] == {"p": {"type": "string"}, "q": may}
-    assert found["required"] == ["p"]
+    description = read_description(asked(), say(entry)).parameters
+    assert description["properties"] == {"p": {"type": "string"}, "q": may}
+    assert description["required"] == ["p"]
 
 
 @pytest.mark.parametrize(
-    ("name", "source", "names", "found"),
+    ("name", "source", "names", "description"),
     [
         ("x", "local", ["y", "x"], "x"),
         ("x", "local", ["y"], "y"),
@@ -234,11 +238,11 @@ def test_a_serializers_empty_values_count_as_absent() -> None:
     ],
 )
 def test_the_entry_is_found_by_source_by_name_or_as_the_only_one(
-    name: str, source: str, names: list[str], found: str | None
+    name: str, source: str, names: list[str], description: str | None
 ) -> None:
     answer = say(*({"name": name, "summary": name} for name in names))
-    if found is not None:
-        assert read_description(asked(name=name, source=source), answer).summary == found
+    if description is not None:
+        assert read_description(asked(name=name, source=source), answer).summary == description
         return
     with pytest.raises(Undescribed, match="describes no tool") as caught:
         read_description(asked(name=name, source=source), answer)
@@ -281,11 +285,11 @@ def test_a_change_of_a_missing_parameter_is_a_fault() -> None:
 
 
 def test_a_program_is_asked_once_per_root() -> None:
-    descriptions, one = Descriptions(), asked()
-    assert descriptions.lacks(one, "/a")
-    descriptions.learn(one, "/a", "ended with exit code 3")
-    assert not descriptions.lacks(one, "/a") and descriptions.lacks(one, "/b")
-    refusal = descriptions.refusal(one, "/a", ())
+    descriptions, definition = Descriptions(), asked()
+    assert descriptions.lacks(definition, "/a")
+    descriptions.learn(definition, "/a", "ended with exit code 3")
+    assert not descriptions.lacks(definition, "/a") and descriptions.lacks(definition, "/b")
+    refusal = descriptions.refusal(definition, "/a", ())
     assert refusal is not None and refusal.kind == "spawn_failed"
     for words in (
         "exit code 3",
@@ -295,56 +299,58 @@ def test_a_program_is_asked_once_per_root() -> None:
         "haft reload",
     ):
         assert words in refusal.message
-    assert descriptions.problems([one], "/a")[0].key == "tools.x"
-    descriptions.learn(one, "/b", read_description(one, say({"name": "x", "summary": "s"})))
-    assert not descriptions.lacks(one, "/a") and descriptions.of(one).summary == "s"
-    assert descriptions.problems([one], "/a") == ()
-    descriptions.forget(one)
-    assert descriptions.lacks(one, "/a") and descriptions.of(one) is one
+    assert descriptions.problems([definition], "/a")[0].key == "tools.x"
+    descriptions.learn(
+        definition, "/b", read_description(definition, say({"name": "x", "summary": "s"}))
+    )
+    assert not descriptions.lacks(definition, "/a") and descriptions.of(definition).summary == "s"
+    assert descriptions.problems([definition], "/a") == ()
+    descriptions.forget(definition)
+    assert descriptions.lacks(definition, "/a") and descriptions.of(definition) is definition
 
 
 def test_a_hanging_program_is_asked_in_no_other_root() -> None:
-    descriptions, one = Descriptions(), asked()
-    descriptions.learn(one, "/a", "did not end within 10 s", anywhere=True)
-    assert not descriptions.lacks(one, "/a") and not descriptions.lacks(one, "/b")
-    assert "did not end within 10 s" in descriptions.problems([one], "/b")[0].message
-    descriptions.forget(one)
-    assert descriptions.lacks(one, "/b")
+    descriptions, definition = Descriptions(), asked()
+    descriptions.learn(definition, "/a", "did not end within 10 s", anywhere=True)
+    assert not descriptions.lacks(definition, "/a") and not descriptions.lacks(definition, "/b")
+    assert "did not end within 10 s" in descriptions.problems([definition], "/b")[0].message
+    descriptions.forget(definition)
+    assert descriptions.lacks(definition, "/b")
 
 
 def test_an_optional_description_is_requested_once_and_may_be_missing() -> None:
-    descriptions, one = Descriptions(), asked('output = "outcome"', command="a")
-    assert descriptions.lacks(one, "/a") and descriptions.problems([one], "/a") == ()
-    assert descriptions.refusal(one, "/a", ()) is None
-    descriptions.learn(one, "/a", "printed nothing")
-    assert not descriptions.lacks(one, "/a") and descriptions.of(one) is one
-    refusal = descriptions.refusal(one, "/a", {"p": 1})
+    descriptions, definition = Descriptions(), asked('output = "outcome"', command="a")
+    assert descriptions.lacks(definition, "/a") and descriptions.problems([definition], "/a") == ()
+    assert descriptions.refusal(definition, "/a", ()) is None
+    descriptions.learn(definition, "/a", "printed nothing")
+    assert not descriptions.lacks(definition, "/a") and descriptions.of(definition) is definition
+    refusal = descriptions.refusal(definition, "/a", {"p": 1})
     assert refusal is not None and refusal.kind == "invalid_arguments"
     assert "takes no arguments" in refusal.message and "printed nothing" in refusal.message
-    assert descriptions.refusal(one, "/a", ()) is None
-    assert [problem.key for problem in descriptions.problems([one], "/a")] == ["tools.x"]
-    descriptions.forget(one)
-    assert descriptions.lacks(one, "/a")
+    assert descriptions.refusal(definition, "/a", ()) is None
+    assert [problem.key for problem in descriptions.problems([definition], "/a")] == ["tools.x"]
+    descriptions.forget(definition)
+    assert descriptions.lacks(definition, "/a")
     given = asked('output = "outcome"\nparameters.p.default = 5', command="a")
     descriptions.learn(given, "/a", "printed nothing")
     assert descriptions.refusal(given, "/a", {"p": 1}) is None
 
 
 def test_remembered_answers_of_roots_are_bounded() -> None:
-    descriptions, one = Descriptions(), asked('output = "outcome"', command="a")
+    descriptions, definition = Descriptions(), asked('output = "outcome"', command="a")
     for at in range(100):
-        descriptions.learn(one, f"/{at}", "printed nothing")
-    assert descriptions.lacks(one, "/0") and not descriptions.lacks(one, "/99")
-    assert len(descriptions._failures[one]) <= 32
+        descriptions.learn(definition, f"/{at}", "printed nothing")
+    assert descriptions.lacks(definition, "/0") and not descriptions.lacks(definition, "/99")
+    assert len(descriptions._failures[definition]) <= 32
 
 
 def test_a_definitions_answer_is_forgotten_with_it() -> None:
     descriptions = Descriptions()
     for _ in range(3):
-        one = asked()
-        descriptions.learn(one, "/", read_description(one, say({"name": "x"})))
-        assert descriptions.of(one) is not one
-    del one
+        definition = asked()
+        descriptions.learn(definition, "/", read_description(definition, say({"name": "x"})))
+        assert descriptions.of(definition) is not definition
+    del definition
     assert len(descriptions._described) == 0
 
 
@@ -359,15 +365,17 @@ def test_two_definitions_of_one_binary_stand_beside_each_other() -> None:
 
 
 def test_an_older_program_without_an_answer_is_no_problem() -> None:
-    descriptions, one = Descriptions(), tool(OLDER + 'command = "a {{context}}"')
-    descriptions.learn(one, "/a", "printed no description of tools")
-    assert descriptions.refusal(one, "/a", ()) is None and not descriptions.lacks(one, "/a")
-    assert descriptions.problems([one], "/a") == () and descriptions.failures() == ()
+    descriptions, definition = Descriptions(), tool(OLDER + 'command = "a {{context}}"')
+    descriptions.learn(definition, "/a", "printed no description of tools")
+    assert descriptions.refusal(definition, "/a", ()) is None and not descriptions.lacks(
+        definition, "/a"
+    )
+    assert descriptions.problems([definition], "/a") == () and descriptions.failures() == ()
 
 
 def test_a_programs_long_texts_are_in_the_description_only() -> None:
     parameters = {"p": {"type": "string", "summary": "Short.", "description": "Long."}}
     entry = {"name": "x", "summary": "S.", "description": "D.", "parameters": parameters}
-    found = read_description(asked(), say(entry))
-    assert found.parameters["properties"]["p"]["description"] == "Short."
-    assert found.details == {"p": "Long."}
+    description = read_description(asked(), say(entry))
+    assert description.parameters["properties"]["p"]["description"] == "Short."
+    assert description.details == {"p": "Long."}

@@ -49,7 +49,7 @@ def test_a_tool_that_cannot_be_expressed_is_left_out_by_name(provider: Provider)
         parameters={"type": "object", "properties": {"id": {"type": "string"}}},
     )
     tools, problems = listing([bad, good], provider)
-    assert [one.name for one in tools] == ["x"]
+    assert [entry.name for entry in tools] == ["x"]
     [problem] = problems
     assert (problem.file, problem.line, problem.key) == ("f.toml", 7, "tools.bad.parameters")
     assert problem.message.startswith(f"the tool is left out for {provider}: its parameter `id`")
@@ -60,7 +60,7 @@ def test_a_tool_too_large_for_one_provider_is_listed_for_the_others() -> None:
     large = Tool(name="large", file="f", parameters={"type": "object", "properties": many})
     small = Tool(name="small", file="f")
     tools, problems = listing([large, small], "openai")
-    assert [one.name for one in tools] == ["small"]
+    assert [entry.name for entry in tools] == ["small"]
     assert "5,001 properties" in problems[0].message
     assert len(listing([large, small], "anthropic")[0]) == 2
 
@@ -70,11 +70,11 @@ def test_all_difficult_tools_are_listed_together(provider: Provider) -> None:
     tools = [Tool(name=name, file="f", parameters=schema) for name, (schema, _) in NASTY.items()]
     found, problems = listing(tools, provider)
     assert problems == ()
-    assert len({one.name for one in found}) == len(tools)
+    assert len({entry.name for entry in found}) == len(tools)
     if provider in JUDGES:
-        assert {one.tool if one.tool else one.name for one in found} == set(NASTY)
-        for one in found:
-            assert refusals(provider, one.name, one.description, one.parameters) == []
+        assert {entry.tool if entry.tool else entry.name for entry in found} == set(NASTY)
+        for entry in found:
+            assert refusals(provider, entry.name, entry.description, entry.parameters) == []
 
 
 def test_a_shown_name_is_mapped_back_to_the_tool(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_shown_name_is_mapped_back_to_the_tool(tmp_path: Path) -> None:
     assert shown.startswith("a_b_")
     assert catalogue.find(shown) is catalogue.find("a.b")
     assert catalogue.find("a_b").name == "a_b"
-    assert [one.name for one in catalogue.listing("generic")[0]] == ["a.b", "a_b"]
+    assert [tool.name for tool in catalogue.listing("generic")[0]] == ["a.b", "a_b"]
     (tmp_path / "a.toml").write_text('[tools.a_b]\ncommand = "b"\n')
     catalogue.reload()
     with pytest.raises(RpcError):
@@ -132,7 +132,7 @@ def test_six_levels_and_256_parameters_are_described() -> None:
     for _ in range(7):
         form = {"type": "object", "properties": {"l": form}}
     deep = describe(Tool(name="x", file="f", parameters=form))
-    assert [one.name for one in deep.parameters] == [".".join("l" * n) for n in range(1, 7)]
+    assert [entry.name for entry in deep.parameters] == [".".join("l" * n) for n in range(1, 7)]
     for count, notes in ((256, ""), (257, "Only the first 256 parameters are described here.")):
         names = {f"n{at}": {"type": "string"} for at in range(count)}
         parameters = {"type": "object", "properties": names}

@@ -59,8 +59,8 @@ def test_two_runs_are_spawned_and_awaited_in_one_batch(host_of: Host, cargo: Car
         assert state["content"] in ("", says)
         early[id] = "" if state["content"] else says
     assert waited["pending"] == [] and "timed_out" not in waited
-    assert [one["id"] for one in waited["completed"]] == ["check", "test"]
-    assert {one["state"] for one in waited["completed"]} == {"stopped"}
+    assert [row["id"] for row in waited["completed"]] == ["check", "test"]
+    assert {row["state"] for row in waited["completed"]} == {"stopped"}
 
     check, test = batched(host, *READ)
     assert check["state"] == test["state"] == "stopped"
@@ -78,9 +78,9 @@ def test_the_winner_of_a_race_is_read_and_the_other_is_aborted(host_of: Host, ca
     both_have_begun(host)
     cargo.go_on("check")
     *spawned, waited = replies_of(host, 3)
-    assert [one["state"] for one in spawned] == ["running", "running"]
-    assert [(one["id"], one["state"]) for one in waited["completed"]] == [("check", "stopped")]
-    assert [(one["id"], one["state"]) for one in waited["pending"]] == [("test", "running")]
+    assert [reply["state"] for reply in spawned] == ["running", "running"]
+    assert [(row["id"], row["state"]) for row in waited["completed"]] == [("check", "stopped")]
+    assert [(row["id"], row["state"]) for row in waited["pending"]] == [("test", "running")]
     assert "timed_out" not in waited
 
     winner, loser = batched(host, READ[0], ("cargo_test", {"action": "abort", "id": "test"}))
@@ -103,7 +103,7 @@ def test_without_an_action_a_call_runs_to_the_end(host_of: Host, cargo: Cargo) -
 def test_an_unawaited_end_is_reported_with_the_next_call(host_of: Host, cargo: Cargo) -> None:
     host = host_of(cargo.tools)
     spawned = batched(host, *SPAWNED)
-    assert [one["state"] for one in spawned] == ["running", "running"]
+    assert [reply["state"] for reply in spawned] == ["running", "running"]
     cargo.go_on("test")
     assert seen_beside(host, "test", "stopped")["exit"] == {"code": 101}
     reply = called(host, "cargo_check", {"action": "fetch", "id": "check"})

@@ -78,5 +78,5 @@ def test_the_turn_end_inquiry(host_of: Host) -> None:
     host.call("turn/begin")
     built = called(host, "cargo_build", {"action": "fetch", "id": "build"})
     assert built["result"].endswith("    Finished\n")
-    assert ["old" in one["message"] for one in built["notifications"]] == [True], built
+    assert ["old" in notice["message"] for notice in built["notifications"]] == [True], built
     assert called(host, "server", {"action": "fetch", "id": "web"})["state"] == "running"

@@ -48,17 +48,17 @@ def question(said: Recorded, tool: str, **more: Any) -> PendingInquiry:
     return pending(KINDS[tool][0], call, tool=tool, **fields)
 
 
-def id_of(one: PendingInquiry) -> str:
-    return one.kind.id
+def id_of(inquiry: PendingInquiry) -> str:
+    return inquiry.kind.id
 
 
 async def answers(stage: Stage, questions: Mapping[str, PendingInquiry]) -> dict[str, object]:
     """Ask all questions at once; return their outcomes."""
     found: dict[str, object] = {}
 
-    async def ask(tool: str, one: PendingInquiry) -> None:
+    async def ask(tool: str, inquiry: PendingInquiry) -> None:
         try:
-            outcome = await ask_backend(stage.backend, one)
+            outcome = await ask_backend(stage.backend, inquiry)
         except InquiryFailed as failed:
             found[tool] = str(failed)
         else:
@@ -67,8 +67,8 @@ async def answers(stage: Stage, questions: Mapping[str, PendingInquiry]) -> dict
 
     with trio.fail_after(PATIENCE_S):
         async with trio.open_nursery() as nursery:
-            for tool, one in questions.items():
-                nursery.start_soon(ask, tool, one)
+            for tool, inquiry in questions.items():
+                nursery.start_soon(ask, tool, inquiry)
     return found
 
 
@@ -81,11 +81,11 @@ def schema_of(body: Any) -> dict[str, Any]:
             names = value.get("properties")
             if isinstance(names, dict) and any("tool_call" in name for name in names):
                 found.append(value)
-            for one in value.values():
-                look(one)
+            for inquiry in value.values():
+                look(inquiry)
         elif isinstance(value, list):
-            for one in value:
-                look(one)
+            for inquiry in value:
+                look(inquiry)
 
     look(body)
     (schema,) = found
@@ -96,7 +96,7 @@ def schema_of(body: Any) -> dict[str, Any]:
 async def test_concurrent_inquiries_are_one_request(provider: ProviderName) -> None:
     recording = recorded(provider)
     questions = {tool: question(recording, tool) for tool in KINDS}
-    reply = {id_of(one): KINDS[tool][1] for tool, one in questions.items()}
+    reply = {id_of(inquiry): KINDS[tool][1] for tool, inquiry in questions.items()}
     async with play(provider, recording.text(json.dumps(reply))) as stage:
         assert await answers(stage, questions) == {
             tool: answer for tool, (_, answer) in KINDS.items()
@@ -107,7 +107,8 @@ async def test_concurrent_inquiries_are_one_request(provider: ProviderName) -> N
         assert set(schema["required"]) == set(schema["properties"])
         text = recording.texts(asked.body)[-1]
         assert all(
-            f"{tool}?" in text and f'"{id_of(one)}"' in text for tool, one in questions.items()
+            f"{tool}?" in text and f'"{id_of(inquiry)}"' in text
+            for tool, inquiry in questions.items()
         )
 
 
@@ -152,7 +153,7 @@ async def test_unrelated_inquiries_are_asked_apart(change: str) -> None:
     fits = recording.text(json.dumps({"answer": True}))
     async with play("openai", fits, again=True, gather_ms=gather_ms) as stage:
         await answers(stage, questions)
-        bodies = [json.dumps(one.body) for one in stage.server.asked]
+        bodies = [json.dumps(inquiry.body) for inquiry in stage.server.asked]
         assert all("modify_file?" not in body or "deploy?" not in body for body in bodies)
         assert {"modify_file?" in body for body in bodies} == {True, False}
 

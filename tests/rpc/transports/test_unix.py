@@ -481,8 +481,10 @@ async def test_a_batch_that_cancels_a_call_before_it_is_answered(served: Served)
     await client.send(request("wait", 1, name="x"))
     await client.send(batch(notification("$/cancelRequest", id=1), request("ping", 2)))
     told = [await read(client), await read(client)]
-    assert [one["id"] for one in told if isinstance(one, list) for one in one] == [2]
-    assert [code(one) for one in told if isinstance(one, dict)] == [-32800]
+    assert [
+        message["id"] for message in told if isinstance(message, list) for message in message
+    ] == [2]
+    assert [code(message) for message in told if isinstance(message, dict)] == [-32800]
 
 
 async def test_U17_invalid_ids_are_refused(served: Served) -> None:
