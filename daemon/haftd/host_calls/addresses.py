@@ -16,7 +16,8 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _LOCAL_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")
 _COMPATIBLE = ipaddress.ip_network("::/96")
 _threads = trio.CapacityLimiter(16)
-"""Bounds all tools' look-ups together: a silent name server takes no thread of the daemon's others."""
+"""Bounds all tools' look-ups together: a silent name server takes no thread of the daemon's other
+tasks."""
 
 
 def is_public(text: str) -> bool:
