@@ -95,8 +95,8 @@ def patient() -> Iterator[RunningDaemon]:
 
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[RunningDaemon]:
-    """A daemon that gives the program half a second."""
-    yield from _shared(0.5)
+    """A daemon that gives the program two seconds: it has to run before they are over."""
+    yield from _shared(2)
 
 
 def _shared(timeout_s: float) -> Iterator[RunningDaemon]:

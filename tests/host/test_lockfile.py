@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from haftd.host.files.lockfile import DaemonLock, LockHeld, holds_daemon_lock
+from tests.patience import PATIENCE_S
 
 HOLDER = """
 import sys, time
@@ -103,7 +104,7 @@ def test_a_dead_daemons_lock_in_a_child_before_exec_is_waited_for(
         child.wait()
     else:
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    DaemonLock.acquire(path).close()
+    DaemonLock.acquire(path, patience_s=PATIENCE_S).close()
     child.wait()
     child.stdout.close()
 

@@ -139,17 +139,17 @@ async def test_a_last_line_without_a_newline_is_answered(served: Served) -> None
 
 
 @pytest.mark.parametrize("cut", [b'{"jsonrpc":"2.0","id":', b"Content-Length: 20\r\n\r\n{}"])
-async def test_a_stream_that_ends_within_a_message_gets_one_parse_error(
-    served: Served, cut: bytes
-) -> None:
-    stream = await trio.open_unix_socket(served.path)
-    client = StreamClient(stream, "lines" if cut.startswith(b"{") else "headers")
-    served.clients.append(client)
-    await stream.send_all(cut)
-    await stream.send_eof()
-    reply = await read(client)
-    assert (reply["id"], code(reply)) == (None, -32700)
-    assert await read(client) is None
+async def test_a_stream_that_ends_within_a_message_gets_one_parse_error(cut: bytes) -> None:
+    patient = Rig(timeouts=timeouts(partial=PATIENCE_S))
+    async with serving(patient, websocket=False) as served:
+        stream = await trio.open_unix_socket(served.path)
+        client = StreamClient(stream, "lines" if cut.startswith(b"{") else "headers")
+        served.clients.append(client)
+        await stream.send_all(cut)
+        await stream.send_eof()
+        reply = await read(client)
+        assert (reply["id"], code(reply)) == (None, -32700)
+        assert await read(client) is None
 
 
 async def test_U05_an_incomplete_message_times_out(served: Served) -> None:
