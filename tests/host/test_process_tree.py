@@ -625,6 +625,21 @@ async def test_processes_of_a_daemon_within_a_handle_end_with_the_handle() -> No
         assert not is_running(nested)
 
 
+@pytest.mark.parametrize("count", [3, 9])
+async def test_of_several_processes_at_work_only_the_names_are_read(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command line of a bomb's process that was forking once took 8 s."""
+    text = f"i=0; while [ $i -lt {count} ]; do sleep 60 & i=$((i+1)); done; echo up; read x"
+    async with running(script(text)) as (it, kin):
+        assert await read_line(it) == "up"
+        while set(kin.left_behind().values()) != {"sleep 60"}:
+            await trio.sleep(0.001)
+        monkeypatch.setattr(process_tree, "read_run_state", lambda pid: "R")
+        command = "[sleep]" if count == 9 else "sleep 60"
+        assert [*kin.left_behind().values()] == [command] * count
+
+
 def test_a_command_is_one_short_printable_line() -> None:
     child = subprocess.Popen(
         ["sh", "-c", "read x; exit", "a\n\x1b[31m" + "x" * 1000], stdin=subprocess.PIPE

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -29,11 +29,13 @@ from haftd.host.process.identity import (
     open_pidfd,
     pidfd_key,
     read_environ,
+    read_run_state,
     send_signal,
 )
 from haftd.host.process.process_tag import has_tag
 
 _MAX_PIDFDS = 128
+_FEW_PROCESSES = 3
 _MANY_PROCESSES = 32
 _MANY_PROCESSES_PAUSE_S = 0.02
 _HALT_S = 1.0
@@ -103,7 +105,7 @@ class ProcessTree:
 
     def left_behind(self) -> dict[int, str]:
         """Return the command line, by pid, of each living process besides the leader."""
-        return {pid: command_of(pid) for pid in self.members() if pid != self.leader.pid}
+        return commands_of([pid for pid in self.members() if pid != self.leader.pid])
 
     def signal(self, signum: int) -> int:
         processes, _ = self._find()
@@ -387,10 +389,24 @@ def _session_of(pid: int) -> int | None:
         return None
 
 
-def command_of(pid: int) -> str:
+def commands_of(pids: Sequence[int]) -> dict[int, str]:
+    """Return command lines by pid; of several, those at work have only a name, as `[bash]`.
+
+    A command line waits for a process in fork(2) or execve(2), which never sleeps there.
+    """
+    are_several = len(pids) > _FEW_PROCESSES
+    return {
+        pid: command_of(pid, name_only=are_several and read_run_state(pid) in ("R", "D"))
+        for pid in pids
+    }
+
+
+def command_of(pid: int, *, name_only: bool = False) -> str:
+    text = b""
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            text = file.read(4 * _MAX_COMMAND)
+        if not name_only:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                text = file.read(4 * _MAX_COMMAND)
         if not text:
             with open(f"/proc/{pid}/comm", "rb") as file:
                 text = b"[" + file.read().strip() + b"]"

@@ -13,7 +13,7 @@ from haftd.host.launch.spawn import leaders
 from haftd.host.process import rlimit_tag
 from haftd.host.process.identity import has_ended, read_environ, send_signal
 from haftd.host.process.process_tag import has_tag
-from haftd.host.tree.process_tree import command_of
+from haftd.host.tree.process_tree import commands_of
 
 
 class Survivors:
@@ -33,7 +33,7 @@ class Survivors:
 
     def living(self) -> dict[int, str]:
         """Return the living processes' command lines by pid."""
-        return {pid: command_of(pid) for pid, pidfd in self._pidfds.items() if not has_ended(pidfd)}
+        return commands_of([pid for pid, pidfd in self._pidfds.items() if not has_ended(pidfd)])
 
     def kill(self) -> None:
         for pidfd in self._pidfds.values():
