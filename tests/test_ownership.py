@@ -63,7 +63,7 @@ def test_P17_a_path_changeable_by_another_user_is_not_followed(
 
 @as_root
 def test_P17_another_users_symlink_to_a_clone_brings_no_tools(tmp_path: Path) -> None:
-    """The clone belongs to the user, who has not trusted it; the symlink leads to its folder."""
+    """The clone belongs to the user, without trust in it; the symlink leads to its folder."""
     clone = tmp_path / "clone" / ".haft" / "tools"
     clone.mkdir(parents=True)
     (clone / "evil.toml").write_text("[tools.evil]\ncommand = 'true'\n")

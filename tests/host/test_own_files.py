@@ -38,7 +38,7 @@ def test_a_folder_below_an_own_one_is_held_by_the_own_one(base: Path) -> None:
 
 
 def test_a_link_on_the_way_to_an_own_file_is_an_own_file(base: Path) -> None:
-    """`own2` leads through `root/way`, which whoever may change `root` can point elsewhere."""
+    """`own2` leads through `root/way`, which any writer of `root` can point elsewhere."""
     (base / "root/way").symlink_to("../own")
     (base / "own2").symlink_to("root/way")
     assert found(base, "root", "own2/config.toml") == "root/way"

@@ -39,7 +39,7 @@ def read(data: bytes, start: int = 0, max_bytes: int = 1 << 20) -> str:
 
 
 def deltas(*chunks: bytes) -> list[str]:
-    """Return the deltas of a reader who reads after each chunk, and once more at the end."""
+    """Return the deltas of a reader that reads after each chunk, and once more at the end."""
     spool, rendering, mark, texts = spool_of(b""), Transcript(ROWS, COLS), 0, []
     for chunk in chunks:
         spool.append(chunk)

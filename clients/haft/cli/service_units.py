@@ -1,4 +1,5 @@
-"""Units of haftd as a user service: templates, with the command and the folders of this installation."""
+"""Units of haftd as a user service: templates, with the command and the folders of this
+installation."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def service_python(environment: Environment | None) -> str:
 
 
 def unit_contents(manager: UserManager, environment: Environment | None) -> dict[Path, bytes]:
-    """Return the units by path: this shell's folders stand in them where the manager's differ."""
+    """Return the units by path, with this shell's folders where the manager's differ."""
     # -P: no module from the working folder.
     lines = [f"ExecStart={quoted(service_python(environment), exec_start=True)} -P -m haftd"]
     for variable, folder in (

@@ -136,7 +136,8 @@ class Handle:
         on_stop: Callable[[Handle], None] | None = None,
         on_state_change: Callable[[Handle], None] | None = None,
     ) -> None:
-        """`on_stop` is called once, first; `on_state_change` on a question or the stop, before listeners."""
+        """`on_stop` is called once, first; `on_state_change` on a question or the stop, before
+        listeners."""
         self.id: Final = id
         self.tool: Final = tool
         self.session: Final = session
@@ -481,7 +482,7 @@ class Handle:
         self.position = after
 
     def undo_read(self, before: ReadPosition, after: ReadPosition) -> None:
-        """Restore the position for a reader without a reply, unless another has read on."""
+        """Restore the position for a reader without a reply, unless another reader has read on."""
         if self.position.offset == after.offset:
             self.position = replace(
                 self.position, offset=before.offset, is_end_shown=before.is_end_shown

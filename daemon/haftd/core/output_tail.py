@@ -18,7 +18,7 @@ MAX_LAG = 4_194_304
 """Maximum lag of a reader in bytes."""
 
 _RESUME_SIZE = 65_536
-"""Bytes before the end where such a reader resumes."""
+"""Bytes before the end at which a late reader resumes."""
 
 _MAX_LINE_SEARCH = 4_096
 """Bytes searched for a line start there."""
@@ -44,7 +44,7 @@ class BytesChunk(msgspec.Struct, frozen=True, gc=False):
 
 class BytesTail:
     """Reader of a handle's bytes, at `offset`; for a `terminal` reader, without queries. With
-    `keeps_all` the lag is all that is kept."""
+    `keeps_all` the reader may lag by all kept output."""
 
     __slots__ = ("_handle", "_keeps_all", "_terminal", "offset")
 

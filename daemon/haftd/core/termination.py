@@ -1,5 +1,5 @@
-"""Termination of an execution: reported by a runtime, changed by a review, shown to readers, to
-whom a failure is an error of cause and exit status (docs/protocol.md, "ToolError")."""
+"""Termination of an execution: reported by a runtime, changed by a review, shown to readers, a
+failure as an error of cause and exit status (docs/protocol.md, "ToolError")."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class Termination(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_raw or self.by.by != "exit"
 
     def with_cause(self, requested_by: EndedBy | None) -> Termination:
-        """Replace the cause `LOST` by `requested_by`, else by the tool's own failure or an internal error."""
+        """Replace the cause `LOST` by `requested_by`, else by the tool's own failure or an internal
+        error."""
         if self.by != LOST:
             return self
         if requested_by is not None:

@@ -15,7 +15,7 @@ SPARE = 32
 """Reserved from connections, for short-lived descriptors, logs and files."""
 _MAX_FOR_CLIENTS = 32
 _SHARE_FOR_CLIENTS = 8
-"""The clients' share where descriptors are few: one in so many."""
+"""Clients get one descriptor of so many where descriptors are few."""
 
 
 def has_room(fd: int, use: Use) -> bool:

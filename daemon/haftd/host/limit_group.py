@@ -58,7 +58,7 @@ class Controllers(NamedTuple):
 
 
 class Containment(NamedTuple):
-    """Cgroups of a daemon's handles: `base` is the parent of those of version 2, if any."""
+    """Cgroups of a daemon's handles: `base` is their parent in version 2, if any."""
 
     base: Path | None = None
     controllers: Controllers | None = None

@@ -1,4 +1,4 @@
-"""The daemon's priority above its handles, which lose it at their fork.
+"""Priority of the daemon above the processes of its handles, which a fork resets.
 
 The kernel grants it to the superuser, or by RLIMIT_NICE.
 """
@@ -9,8 +9,9 @@ import os
 
 _NICE = -10
 _DEFERRED = 19
-"""Of processes that no group counts: forks that double themselves must not outrun the count. Only the
-processes, not their session (`autogroup`): of a deferred session even a killed process would not end in time."""
+"""Nice value of processes that no cgroup counts: forks that double themselves must not outrun the
+count. Only the processes, not their session (`autogroup`): of a deferred session even a killed
+process would not end in time."""
 
 
 def prefer_daemon() -> bool:

@@ -258,7 +258,7 @@ def notice_of(handle: Handle, at: float) -> Notice | None:
 
 
 class NoticeDelivery(msgspec.Struct, frozen=True):
-    """`push` is called with a session and its new notice."""
+    """Delivery of new notices: `push` is called with the session and the notice."""
 
     queues: NoticeQueues
     push: Callable[[str, Notice], None]

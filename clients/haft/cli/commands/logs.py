@@ -226,7 +226,7 @@ class Follower:
 
 
 def last_lines(data: bytes, number: int) -> bytes:
-    """Return the last lines; a final one without a newline counts."""
+    """Return the last lines; an unfinished line counts."""
     at = len(data) - data.endswith(b"\n")
     for _ in range(number):
         at = data.rfind(b"\n", 0, at)

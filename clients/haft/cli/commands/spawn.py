@@ -76,7 +76,7 @@ def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> 
 
 
 def beyond(options: argparse.Namespace, words: Sequence[str]) -> str:
-    """Report a command, a name, or the tool's own arguments, in the place of options."""
+    """Return the error for words in place of options: a command, an id, or the tool's arguments."""
     tool, spoken = options.tool, shlex.join(words)
     if arguments := _as_arguments(words):
         return f"an argument of the tool is given by --arg, as in: {arguments}"

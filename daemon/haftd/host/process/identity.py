@@ -134,7 +134,7 @@ def read_stat(pid: int) -> Stat | None:
 def read_run_state(pid: int) -> str | None:
     """Return the letter of /proc/<pid>/status for the state, as `R`; None for no such process.
 
-    Unlike `stat`, `status` never waits for a lock: a process in execve(2) holds back the former,
+    Unlike `stat`, `status` never waits for a lock: a process in execve(2) holds back `stat`,
     from Linux 6.18 on.
     """
     fd = _open(f"/proc/{pid}/status")
