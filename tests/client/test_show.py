@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 from typing import Any
 
 import pytest
@@ -260,3 +261,15 @@ def test_an_option_goes_before_the_environment_and_the_terminal(
     finally:
         show.choose_colours("auto")
     assert text == ("\x1b[31mtext\x1b[0m" if coloured else "text")
+
+
+def test_the_rest_of_the_output_is_discarded_and_errors_are_not() -> None:
+    saved = [os.dup(fd) for fd in (1, 2)]
+    try:
+        show.discard_rest()
+        assert os.path.samestat(os.fstat(1), os.stat(os.devnull))
+        assert os.path.samestat(os.fstat(2), os.fstat(saved[1]))
+    finally:
+        for fd, copy in zip((1, 2), saved, strict=True):
+            os.dup2(copy, fd)
+            os.close(copy)

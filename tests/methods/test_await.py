@@ -1,9 +1,11 @@
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from haftd.methods import await_
 from tests.methods.conftest import Room
 from tests.wire import Refused
 
@@ -98,3 +100,14 @@ def test_each_completed_state_carries_its_own_result(room: Room) -> None:
     good, bad = (next(s for s in reply["completed"] if s["id"] == n) for n in ("good", "bad"))
     assert good["result"] == "fine\n" and good["exit"] == {"code": 0}
     assert bad["content"] == "oh\n" and bad["exit"] == {"code": 4} and "error" in bad
+
+
+@pytest.mark.parametrize("question", [None, "claimed", "unclaimed"])
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_wait_ends_where_nobody_answers_the_question_of_a_running_tool(
+    question: str | None, is_running: bool
+) -> None:
+    execution = SimpleNamespace(is_unclaimed=question == "unclaimed") if is_running else None
+    supervisor = SimpleNamespace(execution_of=lambda handle: execution)
+    is_over = await_._is_unclaimed(cast(Any, supervisor), cast(Any, None))
+    assert is_over is (is_running and question == "unclaimed")
