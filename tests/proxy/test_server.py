@@ -269,6 +269,41 @@ async def test_a_request_for_a_url_is_passed_on_once(world: World) -> None:
     assert status(await world.ask(url, f"GET http://both.org:{world.port}/")) == 403
 
 
+@pytest.mark.parametrize("cut", range(8))
+@pytest.mark.parametrize("length", [0, 1, 4, 7])
+async def test_a_body_of_a_length_is_passed_on_whole_and_nothing_behind_it(
+    cut: int, length: int
+) -> None:
+    (source, tool), (target, there) = memory_stream_pair(), memory_stream_pair()
+    data = b"abcdGET"
+    await tool.send_all(data[cut:])
+    await tool.send_eof()
+    await server._send_length(cast(Any, source), cast(Any, target), data[:cut], length)
+    await target.send_eof()
+    assert b"".join([bytes(part) async for part in there]) == data[:length]
+
+
+@pytest.mark.parametrize(
+    ("length", "body"), [(3, b"abc"), (None, b"3\r\nabc\r\n0\r\n\r\n")], ids=["length", "chunks"]
+)
+async def test_a_server_that_replies_to_the_body_gets_it(length: int | None, body: bytes) -> None:
+    (source, tool), (target, there) = memory_stream_pair(), memory_stream_pair()
+
+    async def answer() -> None:
+        taken = b""
+        while len(taken) < len(body):
+            taken += bytes(await there.receive_some())
+        assert taken == body
+        await there.send_all(b"reply")
+        await there.send_eof()
+
+    with trio.fail_after(PATIENCE_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(answer)
+            await server._exchange(cast(Any, source), cast(Any, target), length, body)
+            assert bytes(await tool.receive_some()) == b"reply"
+
+
 async def test_a_body_in_chunks_ends_with_its_trailer(world: World) -> None:
     url = world.url(NetRule("a.org"), OWN)
     chunks = b"3;x=y\r\nab-\r\n0\r\nT: 1\r\n\r\n"
