@@ -16,7 +16,7 @@ async function choose(title: string, options: readonly Value[], detail?: string)
   return vscode.window.showQuickPick(items, { title, placeHolder: detail ?? "", ignoreFocusOut: true });
 }
 
-/** Ask the person; undefined: turned away. */
+/** Ask the user; undefined: dismissed. */
 async function ask(question: Question): Promise<{ value: unknown } | undefined> {
   const type = question.answer_type;
   const title = question.text;
@@ -50,8 +50,8 @@ async function answer(daemon: Daemon, inquiry: Inquiry): Promise<void> {
     if ((await vscode.window.showInformationMessage(`${question.text}\n${question.url}`, open)) !== open) return;
     await vscode.env.openExternal(vscode.Uri.parse(question.url, true));
   }
-  const given = await ask(question);
-  if (given) await daemon.request("inquiries/answer", { session, inquiry_id, question: question.id, answer: given.value });
+  const reply = await ask(question);
+  if (reply) await daemon.request("inquiries/answer", { session, inquiry_id, question: question.id, answer: reply.value });
 }
 
 interface Decision extends vscode.QuickPickItem {
@@ -96,7 +96,7 @@ async function beside<T>(approval: Approval, action: () => Thenable<T>): Promise
   }
 }
 
-/** Let the person change the arguments in an editor; undefined: turned away. */
+/** Let the user change the arguments in an editor; undefined: dismissed. */
 async function edited(approval: Approval): Promise<{ [name: string]: unknown } | undefined> {
   const content = JSON.stringify(approval.arguments, null, 2);
   const document = await vscode.workspace.openTextDocument({ language: "json", content });
@@ -147,7 +147,7 @@ async function typeSecret(daemon: Daemon, state: HandleState): Promise<void> {
   await daemon.request("apply", { session, id, input: { line, secret: true }, wait: "none", cursor: 0, max_bytes: 0 });
 }
 
-/** Bring what a person is needed for in front of them. */
+/** Show the user the questions and approvals that await a decision. */
 export function attend(daemon: Daemon, needing: Needing): Promise<void> {
   if (needing.kind === "question") return answer(daemon, needing.item);
   if (needing.kind === "approval") return decide(daemon, needing.item);

@@ -26,7 +26,7 @@ function options(version: string): Options {
   };
 }
 
-/** Return the environment of a program that the person starts: the editor's own, without what the editor means for itself. */
+/** Return the environment of a program that the user starts: the editor's, without the editor's own variables. */
 function environment(): { [name: string]: string } {
   const isOurs = (name: string) => /^(VSCODE_|ELECTRON_|CODE_SERVER|NODE_OPTIONS$|NODE_EXEC_PATH$)/.test(name);
   const entries = Object.entries(process.env).filter(([name, value]) => value !== undefined && !isOurs(name));
@@ -105,7 +105,7 @@ export function activate(context: vscode.ExtensionContext): void {
     });
   }
 
-  /** Do what a person asked for, and show the error. */
+  /** Run a user's command, and show its error. */
   async function run<T>(action: () => Promise<T> | T): Promise<T | undefined> {
     try {
       return await action();
@@ -119,7 +119,7 @@ export function activate(context: vscode.ExtensionContext): void {
     context.subscriptions.push(vscode.commands.registerCommand(name, (argument?: unknown) => run(() => action(argument))));
   }
 
-  /** Return the handle of a tree's row, or the one that the person picks. */
+  /** Return the handle of a tree's row, or the handle that the user picks. */
   async function handleOf(argument: unknown, isLive = false): Promise<HandleState | undefined> {
     if (argument && typeof argument === "object" && "state" in argument) return (argument as { state: HandleState }).state;
     await daemon.connect({ start: true });
@@ -134,7 +134,7 @@ export function activate(context: vscode.ExtensionContext): void {
     return (await vscode.window.showQuickPick(items, { placeHolder: "A handle", matchOnDescription: true }))?.state;
   }
 
-  /** Refuse to start a program in a folder that the person does not trust. */
+  /** Refuse to start a program in a folder that the user does not trust. */
   function checkTrust(): void {
     if (!vscode.workspace.isTrusted) {
       throw new Error("this folder is not trusted (Restricted Mode), so nothing starts in it: “Workspaces: Manage Workspace Trust”");
@@ -207,13 +207,13 @@ export function activate(context: vscode.ExtensionContext): void {
     const pattern = await vscode.window.showInputBox({ title: "Search all output", placeHolder: "a regular expression (RE2)" });
     if (!pattern) return;
     const sessions = [...model.bySession().keys()];
-    const found = await Promise.all(
+    const entries = await Promise.all(
       sessions.map(async (session) => {
         const { matches } = await daemon.request("output/search", { session, pattern });
         return matches.map((match) => ({ label: match.line.trim(), description: `${session}/${match.id}`, session, match }));
       }),
     );
-    const chosen = await vscode.window.showQuickPick(found.flat(), { title: `“${pattern}” in all output`, matchOnDescription: true });
+    const chosen = await vscode.window.showQuickPick(entries.flat(), { title: `“${pattern}” in all output`, matchOnDescription: true });
     if (!chosen) return;
     const document = await vscode.workspace.openTextDocument(logUri({ session: chosen.session, id: chosen.match.id }));
     const at = document.getText().indexOf(chosen.match.line);

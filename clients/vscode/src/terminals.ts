@@ -10,7 +10,7 @@ interface Layout {
   shown: Shown[];
   /** the index of the active one */
   active: number;
-  /** terminals of others were open, too */
+  /** terminals of other extensions were open, too */
   isShared: boolean;
 }
 

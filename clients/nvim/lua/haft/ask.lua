@@ -179,7 +179,7 @@ function M.approval(approval)
   end
 end
 
---- Go to what a person is needed for: ask the question, show the approval, or show the handle that reads a secret.
+--- Go to a handle that awaits the user: ask the question, show the approval, or show the handle that reads a secret.
 function M.attend(needing)
   if needing.kind == "question" then
     M.question(needing.item)

@@ -1,4 +1,4 @@
---- haft in Neovim: handles of the daemon as buffers, and what waits for you. See `:help haft`.
+--- haft in Neovim: handles of the daemon as buffers, and the questions that wait for you. See `:help haft`.
 local M = {}
 
 --- Change options; without this call the defaults hold (`:help haft-options`).
@@ -33,7 +33,7 @@ function M.send(name, line)
   require("haft.send").input(session, id, { line = line })
 end
 
---- Return what waits for you: a list of `{ kind, label, item }`.
+--- Return the questions and approvals that wait for you: a list of `{ kind, label, item }`.
 function M.needing()
   return require("haft.model").needing()
 end

@@ -1,4 +1,4 @@
---- The buffer `haft://`: all handles, and what waits for you.
+--- The buffer `haft://`: all handles, and the questions that wait for you.
 local client = require("haft.client")
 local model = require("haft.model")
 local terminal = require("haft.terminal")

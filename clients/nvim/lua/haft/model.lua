@@ -112,7 +112,7 @@ client.on("close", function()
   changed()
 end)
 
---- Return what a handle needs: answer, decision, secret, line, key or nothing.
+--- Return the input that a handle needs: answer, decision, secret, line, key or nothing.
 function M.needs(state)
   if state.needs then
     return state.needs
@@ -153,7 +153,7 @@ function M.count()
   return M.cached_count
 end
 
---- Return the handle states, live ones first, by session and id.
+--- Return the handle states, live handles first, by session and id.
 function M.list()
   local states = vim.tbl_values(M.handles)
   table.sort(states, function(a, b)

@@ -5,7 +5,7 @@ local M = {}
 
 -- Messages are handled for this long before the editor gets its turn for keys and drawing.
 local MAX_SLICE_MS = 5
--- Above this many bytes of unhandled messages reading stops, and the daemon keeps what follows.
+-- Above this many bytes of unhandled messages reading stops, and the daemon keeps the rest.
 local MAX_BUFFERED_BYTES = 256 * 1024
 
 ---@class haft.Connection
@@ -195,7 +195,7 @@ function Connection:_drain(all)
   end
 end
 
---- Handle no messages until `hold(false)`; the daemon keeps what does not fit.
+--- Handle no messages until `hold(false)`; the daemon keeps the messages that do not fit.
 function Connection:hold(held)
   if self.held ~= held then
     self.held = held

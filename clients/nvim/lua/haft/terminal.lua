@@ -201,7 +201,7 @@ local function on_event(terminal, method, event)
       terminal.generation = event.generation
       send(terminal, CLEAR)
     elseif (event.omitted or 0) > 0 and terminal.is_terminal then
-      -- What is missing moved the cursor and the colours: only a new drawing is right.
+      -- The missing output moved the cursor and the colours: only a new drawing is right.
       client.unsubscribe(terminal.subscription)
       terminal.subscription = nil
       return paint(terminal)

@@ -7,7 +7,7 @@ import { SocketWatch } from "./watch";
 import { type Transport, openProgram, openSocket } from "./transport";
 
 export interface Options {
-  /** the command `haft`, which starts a daemon, and reaches those of other machines */
+  /** the command `haft`, which starts a daemon, and reaches the daemons of other machines */
   path: string;
   /** the address of another machine's daemon; empty: `HAFT_HOST`, else this machine */
   host: string;
@@ -174,7 +174,7 @@ export class Daemon {
     throw new HaftError(`no haftd answers at ${failure}`);
   }
 
-  /** Open another connection to the daemon, which may only read: handles' output comes by such ones. */
+  /** Open a read-only connection to the daemon, for the output of handles. */
   async openReader(onEvent: (event: Event) => void): Promise<Link> {
     const { link } = await this.connect({ start: false }).then(() => this.dial({ mayStart: false, readOnly: true }, onEvent));
     return link;
@@ -211,7 +211,7 @@ export class Daemon {
     }, ms);
   }
 
-  /** Try again where a connection was lost, as when the person comes back to the window. */
+  /** Try again where a connection was lost, as when the user comes back to the window. */
   resume(): void {
     if (this.wasOpen && !this.link && !this.opening) this.retryAfter(FIRST_RETRY_MS);
   }

@@ -23,7 +23,7 @@ export interface FeedOptions {
   clipboard: boolean;
 }
 
-// After so long a pause of an emulator the program may be far ahead: its screen is worth more than what it printed.
+// After so long a pause of an emulator the program may be far ahead: the current screen is worth more than the output since.
 const LONG_PAUSE_MS = 100;
 
 export class Feed {
@@ -37,7 +37,7 @@ export class Feed {
   private decoder = new TextDecoder();
   private isHeld = false;
   private subscription: string | undefined;
-  /** The subscription that has ended; what is still on its way comes again by the next. */
+  /** The ended subscription; its output still on the way comes again by the next subscription. */
   private past: string | undefined;
   private attempt = 0;
   /** The daemon does not know the handle; another one may take its id. */
@@ -56,7 +56,7 @@ export class Feed {
   async open(): Promise<void> {
     this.listening ??= this.listen();
     this.drop();
-    // What is drawn now would only wait.
+    // Output drawn now would only wait.
     if (this.isHeld) return;
     await this.attend(async (attempt) => {
       const link = await this.daemon.openReader((event) => {
@@ -101,7 +101,7 @@ export class Feed {
     if (heldMs > LONG_PAUSE_MS) void this.catchUp();
   }
 
-  /** Draw anew, as at first. What a daemon has lost, only the emulator has. */
+  /** Draw anew, as at first. Output that the daemon has lost is only in the emulator. */
   redraw(): void {
     if (this.state?.state === "stopped" && this.state.ended_by.by === "lost") return;
     this.cursor = undefined;
@@ -109,7 +109,7 @@ export class Feed {
     else void this.catchUp();
   }
 
-  /** Subscribe anew, and leave out what is too far behind. */
+  /** Subscribe anew, and leave out the output that is too far behind. */
   private async catchUp(mustSkip = false): Promise<void> {
     const { link, subscription } = this;
     if (!link || subscription === undefined) return;
@@ -140,7 +140,7 @@ export class Feed {
     const { historyBytes } = this.options;
     const server = `${this.daemon.server?.pid} ${this.daemon.server?.started_at}`;
     const isSame = this.cursor !== undefined && state.generation === this.generation;
-    // With its daemon the output is lost: only the emulator still has what it has drawn.
+    // The output is lost with its daemon: only the emulator still has the drawn part.
     const isLost = isSame && state.state === "stopped" && state.ended_by.by === "lost";
     const goesOn = isSame && (isLost || server === this.server);
     if (isLost) this.cursor = state.cursor;

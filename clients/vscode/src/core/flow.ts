@@ -6,7 +6,7 @@
 const QUERY = "\x1b[5n";
 const ANSWER = /\x1b\[0n/g;
 const STEP = 8 * 1024;
-// A key's echo comes behind what the editor has not drawn yet.
+// A key's echo comes behind the output that the editor has not drawn yet.
 const MAX_AHEAD = 32 * 1024;
 const MAX_LOOK = 256;
 // Beside another terminal a flood takes at most a fourth of the time of the emulators, which all draw in one thread.
@@ -74,7 +74,7 @@ export class Flow {
     }
   }
 
-  /** Take what the emulator gives as typed, and return it without answers. */
+  /** Take the emulator's input, and return it without answers to queries. */
   take(data: string): string {
     if (this.marks.length === 0) return data;
     const typed = data.replace(ANSWER, () => {

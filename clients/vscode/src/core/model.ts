@@ -105,7 +105,7 @@ export class Model {
     }, 20);
   }
 
-  /** Return all that a person is needed for: questions, approvals, secrets. */
+  /** Return the questions, approvals and secret prompts that await a user. */
   needing(): Needing[] {
     const byLabel = (a: Needing, b: Needing) => (a.label < b.label ? -1 : a.label > b.label ? 1 : 0);
     return [
@@ -118,7 +118,7 @@ export class Model {
     ];
   }
 
-  /** Return the handles of each session, live ones first. */
+  /** Return the handles of each session, live handles first. */
   bySession(): Map<string, HandleState[]> {
     const sessions = new Map<string, HandleState[]>();
     const states = [...this.handles.values()].sort(

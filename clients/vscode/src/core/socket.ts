@@ -52,10 +52,10 @@ function lockSocket(env: Environment): string | undefined {
 
 /** Return the address by precedence: the setting of a host, `HAFT_HOST`, the setting of a socket. */
 export function addressOf(host: string, socket: string, env: Environment): Address {
-  const given = host || env.HAFT_HOST;
-  if (!given) return { socket };
-  const local = /^unix:\/\/(.*)$/is.exec(given);
-  return local ? { socket: decodeURIComponent(local[1] ?? "") } : { host: given };
+  const address = host || env.HAFT_HOST;
+  if (!address) return { socket };
+  const local = /^unix:\/\/(.*)$/is.exec(address);
+  return local ? { socket: decodeURIComponent(local[1] ?? "") } : { host: address };
 }
 
 /** Return the paths to try, the likeliest first; a chosen path is the only one. */

@@ -23,7 +23,7 @@ export interface Emulator {
   rename(name: string): void;
   close(): void;
   isActive(): boolean;
-  /** the person typed into a handle that waits for an answer */
+  /** the user typed into a handle that waits for an answer */
   asked(state: HandleState): void;
   /** a key or a size did not reach the handle */
   failed(message: string): void;
@@ -46,7 +46,7 @@ export class HandleTerminal {
   private lineLength = 0;
   private isTyped = false;
   private isSettled = false;
-  private given = "";
+  private sentSize = "";
   private line = "";
   private noted: string | undefined;
   private end: string | undefined;
@@ -103,8 +103,8 @@ export class HandleTerminal {
     if (this.shown.readOnly || !this.feed.size || this.feed.state?.state === "stopped") return;
     const wanted = `${room.rows}x${room.cols}`;
     const isOurs = this.feed.state?.size?.yours === true || this.feed.state?.size === undefined;
-    if (wanted === this.given && isOurs) return;
-    this.given = wanted;
+    if (wanted === this.sentSize && isOurs) return;
+    this.sentSize = wanted;
     this.apply({ resize: { rows: room.rows, cols: room.cols } });
   }
 
@@ -164,9 +164,9 @@ export class HandleTerminal {
     this.end = text;
   }
 
-  /** Take what the emulator gives as typed. */
-  input(given: string): void {
-    const data = this.flow.take(given);
+  /** Take the emulator's input. */
+  input(keys: string): void {
+    const data = this.flow.take(keys);
     if (data === "") return;
     // The emulator is there, whatever has become of its answers.
     this.flow.giveUpAfter(DEAD_MS);

@@ -62,7 +62,7 @@ function Strategy:start(task)
   local id = ("%s.%x"):format(base ~= "" and base or "task", (vim.uv or vim.loop).hrtime() % 0x100000000)
   local env
   if task.env and next(task.env) then
-    -- Another machine has paths of its own: haftd fills in what is missing.
+    -- Another machine has paths of its own: haftd fills in the missing variables.
     env = vim.tbl_extend("force", config.host() and {} or vim.fn.environ(), task.env)
   end
   self.bufnr = vim.fn.bufadd(terminal.name(self.session, id))
