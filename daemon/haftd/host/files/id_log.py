@@ -11,9 +11,8 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Iterable
+from json.encoder import encode_basestring_ascii
 from pathlib import Path
-
-_to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 MAX_LINES = 20_000
 _MAX_READ = 8 << 20
@@ -97,4 +96,6 @@ class IdLog:
 
 
 def _line(session: str, id_: str, generation: int) -> bytes:
-    return _to_json((session, id_, generation)).encode() + b"\n"
+    # An encoder for the whole list takes six times as long, at each start.
+    session, id_ = encode_basestring_ascii(session), encode_basestring_ascii(id_)
+    return b"[%b,%b,%d]\n" % (session.encode(), id_.encode(), generation)
