@@ -3,9 +3,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -256,3 +258,50 @@ def test_a_suspended_daemon_is_named_with_the_signal_that_resumes_it(
     finally:
         os.kill(pid, signal.SIGCONT)
         daemon.close()
+
+
+@pytest.mark.parametrize("pid", [None, 7, 8])
+@pytest.mark.parametrize("service", ["active", "inactive", "failed"])
+@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize("listening", ["active", "inactive", "failed"])
+def test_the_first_fault_of_the_units_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+    short_tmp: Path,
+    listening: str,
+    is_there: bool,
+    service: str,
+    pid: int | None,
+) -> None:
+    path = short_tmp / "s"
+    if is_there:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+    units = {
+        "haftd.socket": {
+            "LoadState": "loaded",
+            "ActiveState": listening,
+            "Listen": f"{path} (Stream)",
+            "Result": "resources",
+        },
+        "haftd.service": {"ActiveState": service, "MainPID": "7", "Result": "signal"},
+    }
+    manager = SimpleNamespace(properties=lambda unit, *names: units[unit])
+    monkeypatch.setattr(doctor, "UserManager", SimpleNamespace(connect=lambda: manager))
+    monkeypatch.setattr(doctor, "unit_findings", lambda manager: ())
+    (finding,) = doctor._service(pid)
+    if listening != "active":
+        words = (
+            f"and {listening}{' (resources)' if listening == 'failed' else ''}: systemd does not"
+        )
+    elif not is_there:
+        words = f"its file {path} is gone"
+    elif pid == 8:
+        words = "the daemon that answers (pid 8) is not that of haftd.service"
+    elif service == "failed":
+        words = "haftd.service has failed (signal)"
+    else:
+        words = f"haftd.socket listens at {path}"
+    assert words in finding.message
+    assert finding.level == ("ok" if "listens" in words else "problem")
+    units["haftd.socket"]["LoadState"] = "not-found"
+    assert list(doctor._service(pid)) == []
