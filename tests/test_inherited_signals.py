@@ -36,3 +36,12 @@ def _ignored(code: str) -> set[int]:
 )
 def test_children_of_a_run_under_nohup(before: str, ignored: set[signal.Signals]) -> None:
     assert _ignored(before + SHOW) & {signal.SIGINT, signal.SIGHUP} == ignored
+
+
+def test_children_of_a_run_under_perf() -> None:
+    code = (
+        "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})\n"
+        "from tests.inherited_signals import accept_terminal_signals as a; a()\n"
+    ) + SHOW.replace("SigIgn", "SigBlk")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert int(done.stdout.split()[-1], 16) == 0

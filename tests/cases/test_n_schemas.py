@@ -159,8 +159,8 @@ def test_RB068_a_text_with_the_wrong_json_is_refused(
 
 
 def test_RB069_numbers_and_flags_in_texts_are_converted(desk: Desk) -> None:
-    assert text(desk.done(desk.spawn("echo", "1", timeout_s="5"))).strip() == "1"
-    args = {"argv": ["echo", "2"], "timeout_s": 5.0, "terminal": "true"}
+    assert text(desk.done(desk.spawn("echo", "1", timeout_s="60"))).strip() == "1"
+    args = {"argv": ["echo", "2"], "timeout_s": 60.0, "terminal": "true"}
     desk._call("spawn", tool="run", id="flag", args=args, wait="none")
     assert text(desk.done("flag")).strip() == "2"
 
