@@ -55,11 +55,11 @@ def test_every_meaning_belongs_to_an_existing_field() -> None:
 
 
 def test_the_dialogues_on_the_pages_match_the_daemon(short_tmp: Path) -> None:
-    made = dialogues(short_tmp)
+    texts = dialogues(short_tmp)
     for one in DIALOGUES:
         text = one.read_text()
         assert "<!-- made: " in text
-        assert filled(text, made) == text, f"{one.name} is stale: run `python -m tests.gendocs`"
+        assert filled(text, texts) == text, f"{one.name} is stale: run `python -m tests.gendocs`"
 
 
 def test_every_method_has_a_heading() -> None:

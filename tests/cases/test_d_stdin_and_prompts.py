@@ -86,9 +86,9 @@ def test_RB_018_end_of_input_on_a_pipe_closes_the_pipe(desk: Desk) -> None:
 @pytest.mark.parametrize("on_terminal", [False, True], ids=["pipe", "terminal"])
 def test_RB_020_input_to_a_process_that_has_ended(desk: Desk, on_terminal: bool) -> None:
     handle = desk.spawn("true", pty=on_terminal, wait="stopped")
-    for given in INTERRUPTS:
+    for value in INTERRUPTS:
         with pytest.raises(Refused) as caught:
-            desk.apply(handle, given)
+            desk.apply(handle, value)
         assert caught.value.code == ENDED
         assert caught.value.data["state"]["exit"] == {"code": 0}
     assert desk.wire.call("ping") == {"pong": True}
@@ -187,9 +187,9 @@ def test_RB_022_a_secret_appears_nowhere(desk: Desk, early: bool) -> None:
 
 def test_RB_022_a_refused_secret_is_in_no_error(desk: Desk) -> None:
     handle = desk.spawn("true", pty=True, wait="stopped")
-    for given in ({"line": SECRET, "secret": True}, {"line": SECRET, "secret": "yes"}):
+    for value in ({"line": SECRET, "secret": True}, {"line": SECRET, "secret": "yes"}):
         with pytest.raises(Refused) as caught:
-            desk.apply(handle, given)
+            desk.apply(handle, value)
         assert SECRET not in f"{caught.value} {caught.value.data}"
     assert SECRET not in desk.daemon.log_text()
 

@@ -45,8 +45,8 @@ def got(desk: Desk, handle: str) -> bytes:
 def test_RB_027_enter_is_a_key_of_its_own(desk: Desk, inputs: list[Any]) -> None:
     """Sent without a pause between the calls."""
     handle = fixture(desk, "burst.py")
-    for given in inputs:
-        desk.apply(handle, given, wait="none", view="tail", max_bytes=0)
+    for value in inputs:
+        desk.apply(handle, value, wait="none", view="tail", max_bytes=0)
     state = desk.done(handle, view="all")
     assert text(state).endswith("SUBMITTED b'hello'\n") and "NOT-" not in text(state)
 
@@ -206,8 +206,8 @@ def test_RB_082_a_here_document_has_exactly_its_lines(
 
 def test_RB_082_a_line_on_a_pipe_with_a_line_end_is_one_line(desk: Desk) -> None:
     handle = desk.spawn("cat")
-    for given in ("one\n", "two", "three\r\n"):
-        desk.apply(handle, {"line": given}, wait="none")
+    for value in ("one\n", "two", "three\r\n"):
+        desk.apply(handle, {"line": value}, wait="none")
     state = desk.apply(handle, {"eof": True}, wait="stopped", view="all")
     assert text(state) == "one\ntwo\nthree\n"
 

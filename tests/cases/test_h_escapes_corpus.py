@@ -120,8 +120,8 @@ def printer(desk: Desk, request: pytest.FixtureRequest) -> Printer:
 def test_X13_text_has_no_escape_sequence(printer: Printer) -> None:
     assert len(CORPUS) >= 18
     for recording in CORPUS:
-        said = printer.print(b"<" + recording.data + b">\n")
-        assert said == f"<{recording.seen}>\n", recording.name
+        printed_text = printer.print(b"<" + recording.data + b">\n")
+        assert printed_text == f"<{recording.seen}>\n", recording.name
     seen = "READY\n" + "".join(f"<{recording.seen}>\n" for recording in CORPUS)
     assert list(printer.texts()) == [seen] * 3
     assert printer.raw() == printer.printed
@@ -144,9 +144,9 @@ def test_X13_a_broken_sequence_leaves_no_escape(printer: Printer) -> None:
         for at in sorted({1, len(one.data) // 2, len(one.data)} - {0}):
             behind = f">after {one.name} {at}\n"
             rest = one.data[at:] + b"\x18\x1b\\\n" + behind.encode()
-            said = printer.print(b"<" + one.data[:at], rest)
-            assert not ESCAPE.search(said), (one.name, at, said)
-            assert said.endswith(behind), (one.name, at, said)
+            printed_text = printer.print(b"<" + one.data[:at], rest)
+            assert not ESCAPE.search(printed_text), (one.name, at, printed_text)
+            assert printed_text.endswith(behind), (one.name, at, printed_text)
     assert not [text for text in printer.texts() if ESCAPE.search(text)]
     assert printer.raw() == printer.printed
 

@@ -89,8 +89,8 @@ def test_RB_081_ssh_keygen_asks_for_a_passphrase_beside_its_streams(
     desk: Desk, tmp_path: Path
 ) -> None:
     key = tmp_path / "key"
-    made = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "open sesame", "-f", str(key)]
-    subprocess.run(made, check=True, stdin=subprocess.DEVNULL)
+    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "open sesame", "-f", str(key)]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
     script = f"exec ssh-keygen -y -f {key} </dev/null >{tmp_path}/out 2>&1"
     handle = desk.spawn(sh=script, pty=True, wait="input", timeout_ms=20_000)
     assert desk.last["waited"] == "input", desk.last

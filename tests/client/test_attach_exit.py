@@ -201,9 +201,9 @@ def test_attaching_after_the_end_reports_the_end_without_output(place: Place) ->
 def test_attach_without_a_terminal_is_refused(
     place: Place, arguments: list[str], word: str
 ) -> None:
-    told = run_haft(["attach", *arguments], env=place.daemon.env)
-    assert told.returncode == 2
-    assert word in told.stderr and told.stderr.count("\n") == 1
+    done = run_haft(["attach", *arguments], env=place.daemon.env)
+    assert done.returncode == 2
+    assert word in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_the_client_that_ended_the_handle_is_reported(place: Place) -> None:

@@ -37,9 +37,9 @@ def token(tmp_path: Path) -> Path:
 
 
 def test_secrets_are_read_from_the_named_file_and_the_key_beside_it(token: Path) -> None:
-    known = read_secrets(THERE, {"HAFT_TOKEN_FILE": str(token)})
-    assert known == Secrets(TOKEN, KEY)
-    assert TOKEN not in repr(known) and KEY not in repr(known)
+    secrets = read_secrets(THERE, {"HAFT_TOKEN_FILE": str(token)})
+    assert secrets == Secrets(TOKEN, KEY)
+    assert TOKEN not in repr(secrets) and KEY not in repr(secrets)
 
 
 def test_only_this_machine_gets_the_token_of_the_local_daemon(token: Path) -> None:

@@ -19,12 +19,12 @@ WITHOUT_A_CLIENT = {
 
 
 def test_the_conversation_is_answered_as_recorded() -> None:
-    said = record()
+    recording = record()
     for number, (now, then) in enumerate(
-        zip(said.splitlines(), RECORDED.read_text().splitlines(), strict=False), 1
+        zip(recording.splitlines(), RECORDED.read_text().splitlines(), strict=False), 1
     ):
         assert now == then, f"message {number}; meant so? then run `python -m tests.conversation`"
-    assert said == RECORDED.read_text()
+    assert recording == RECORDED.read_text()
 
 
 def test_the_conversation_covers_every_method_and_client_error() -> None:

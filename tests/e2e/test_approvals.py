@@ -159,9 +159,9 @@ def test_edited_arguments_run_once_valid(asker: RunningDaemon, join: Join) -> No
     host.decide(again, "edit", arguments={"text": "canary-1 changed"})
     state = host.finish(spawned)
     assert state["state"] == "running" and state["content"] == "canary-1 changed\n"
-    said = records(asker, host.session)
-    assert [record.get("decision") for record in said] == ["edit", None]
-    assert "canary-1" not in json.dumps(said[0]) and "canary-1" not in asker.log_text()
+    entries = records(asker, host.session)
+    assert [record.get("decision") for record in entries] == ["edit", None]
+    assert "canary-1" not in json.dumps(entries[0]) and "canary-1" not in asker.log_text()
 
 
 @pytest.mark.parametrize(

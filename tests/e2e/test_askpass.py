@@ -80,10 +80,10 @@ class Guarded(BaseHTTPRequestHandler):
     """A server that requires a name and a password."""
 
     def do_GET(self) -> None:
-        given = self.headers.get("Authorization")
-        if given is not None:
-            self.server.seen.append(base64.b64decode(given.split()[1]).decode())  # type: ignore[attr-defined]
-        self.send_response(404 if given else 401)
+        header = self.headers.get("Authorization")
+        if header is not None:
+            self.server.seen.append(base64.b64decode(header.split()[1]).decode())  # type: ignore[attr-defined]
+        self.send_response(404 if header else 401)
         self.send_header("WWW-Authenticate", 'Basic realm="here"')
         self.send_header("Content-Length", "0")
         self.end_headers()

@@ -201,11 +201,11 @@ def test_secrets_are_in_no_file(audited: Audited) -> None:
     audited.call("apply", id="q", input="Ada", wait="input")
     state = audited.call("apply", id="q", input=f"{CANARY}3", wait="stopped")
     assert state["result"] == "in"
-    given = [
+    params = [
         {key: record[key] for key in ("input", "withheld", "kind", "question") if key in record}
         for record in audited.records("apply")
     ]
-    assert given == [
+    assert params == [
         {"withheld": True, "kind": "line"},
         {"input": {"line": "shown"}},
         {"withheld": True, "kind": "line"},

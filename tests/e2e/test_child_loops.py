@@ -76,9 +76,9 @@ def watch_all(
 def test_a_loop_of_short_programs_is_not_waiting(
     shared_daemon: RunningDaemon, tmp_path: Path
 ) -> None:
-    told = watch_all(shared_daemon, tmp_path, QUICK, 1)
-    assert sum(one["waits"] for one in told.values()) >= 5
-    assert not {name: one for name, one in told.items() if one["false"]}
+    counts = watch_all(shared_daemon, tmp_path, QUICK, 1)
+    assert sum(one["waits"] for one in counts.values()) >= 5
+    assert not {name: one for name, one in counts.items() if one["false"]}
 
 
 @pytest.mark.soak
@@ -90,12 +90,12 @@ def test_in_many_waits_no_loop_is_waiting(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with both_cores_busy(busy):
-        told = watch_all(shared_daemon, tmp_path, LOOPS, SOAK_WAITS)
-    whole = sum(told.values(), Counter[str]())
-    false = {name: one["false"] for name, one in told.items() if one["false"]}
+        counts = watch_all(shared_daemon, tmp_path, LOOPS, SOAK_WAITS)
+    whole = sum(counts.values(), Counter[str]())
+    false = {name: one["false"] for name, one in counts.items() if one["false"]}
     with capsys.disabled():
         print(
-            f"\nloops{', both cores busy' * busy}: {len(told)} loops, {whole['waits']} waits, "
+            f"\nloops{', both cores busy' * busy}: {len(counts)} loops, {whole['waits']} waits, "
             f"{whole['fetches']} fetches, {whole['false']} false {false or ''}"
         )
-    assert len(told) >= 20 and whole["waits"] >= 2000 and not false
+    assert len(counts) >= 20 and whole["waits"] >= 2000 and not false

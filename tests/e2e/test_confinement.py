@@ -305,8 +305,8 @@ def test_a_tool_does_not_see_other_sessions_questions(rig: Rig) -> None:
         assert state["state"] == "waiting", state
     (reply,) = rig.inside(("daemon/status", {}))
     assert [question["session"] for question in reply["result"]["questions"]] == ["mine"]
-    told = rig.person.call("daemon/status")["questions"]
-    assert {message["session"] for message in told} == {"mine", "other"}
+    questions = rig.person.call("daemon/status")["questions"]
+    assert {message["session"] for message in questions} == {"mine", "other"}
 
 
 def test_a_tool_neither_stops_the_daemon_nor_reloads_approval_policies(
@@ -531,8 +531,8 @@ def test_a_tool_with_the_token_is_confined_on_a_websocket(
     with daemon.connect() as wire:
         port = wire.call("daemon/status")["websocket"]["port"]
         token = (daemon.runtime / "haft" / "token").read_text().strip()
-        given = json.dumps([f"ws://127.0.0.1:{port}/", token, calls])
-        argv = [sys.executable, "-c", OVER_A_WEBSOCKET, given]
+        payload = json.dumps([f"ws://127.0.0.1:{port}/", token, calls])
+        argv = [sys.executable, "-c", OVER_A_WEBSOCKET, payload]
         state = wire.call(
             "spawn", tool="run", id="w", session="mine", args={"argv": argv}, wait="stopped"
         )
@@ -603,8 +603,8 @@ access.fs.read = ["{sys.prefix}", "{sys.base_prefix}"]
     with daemon.start().connect() as wire:
         port = wire.call("daemon/status")["websocket"]["port"]
         token = (daemon.runtime / "haft" / "token").read_text().strip()
-        given = json.dumps([f"ws://127.0.0.1:{port}/", token, calls])
-        args = {"code": code, "given": given}
+        payload = json.dumps([f"ws://127.0.0.1:{port}/", token, calls])
+        args = {"code": code, "given": payload}
         state = wire.call("spawn", tool="sly", id="w", session="s", args=args, wait="stopped")
         assert "result" in state, state["content"] + repr(state["error"])
         replies = json.loads(state["result"])

@@ -14,8 +14,8 @@ def test_the_demonstration_runs_to_its_end_and_leaves_nothing(tmp_path: Path) ->
     )
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^(\d)\. ", done.stdout, re.M) == ["1", "2", "3", "4", "5", "6", "7"]
-    *_, told = done.stdout.partition("6. git has ended by itself.")
-    assert re.findall(r"^     ([-+].*)$", told, re.M) == [
+    *_, rest = done.stdout.partition("6. git has ended by itself.")
+    assert re.findall(r"^     ([-+].*)$", rest, re.M) == [
         "-and the edge is what everyone sees.",
         "+and an edge is what everyone sees.",
         "-but the haft of it, friend, is mine.",

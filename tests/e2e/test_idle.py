@@ -77,8 +77,8 @@ def switches(pids: list[int]) -> dict[str, int]:
         for status in Path(f"/proc/{pid}/task").glob("*/status"):
             with suppress(ProcessLookupError, FileNotFoundError):  # the thread has just ended
                 lines = status.read_text().splitlines()
-                told = [line.split()[1] for line in lines if "ctxt_switches" in line]
-                counts[f"{pid}/{status.parent.name}"] = sum(map(int, told))
+                switches = [line.split()[1] for line in lines if "ctxt_switches" in line]
+                counts[f"{pid}/{status.parent.name}"] = sum(map(int, switches))
     return counts
 
 

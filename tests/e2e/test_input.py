@@ -257,10 +257,10 @@ def without_the_right_to_look(do: Callable[[], Any]) -> Any:
             os._exit(0)
     os.close(theirs)
     with open(ours, "rb") as file:
-        said = pickle.load(file)
+        outcome = pickle.load(file)
     os.waitpid(child, 0)
-    assert not isinstance(said, str), said
-    return said
+    assert not isinstance(outcome, str), outcome
+    return outcome
 
 
 SECRET = "canary-typed-ahead"

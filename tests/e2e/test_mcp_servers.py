@@ -343,8 +343,8 @@ def test_non_text_content_is_kept_in_a_file_beside_the_text(shared: Bench) -> No
     assert path.stat().st_mode & 0o777 == 0o600
     shared.wire.call("session/close")
     until(lambda: not path.exists())
-    said = shared.result("small_link")
-    assert said == (
+    result = shared.result("small_link")
+    assert result == (
         "[resource x (text/plain): file:///x]\n[resource note://1]\na note\n"
         "[a block of the type 'hologram', which haft does not know]"
     )

@@ -29,7 +29,7 @@ def test_a_tool_cannot_read_the_daemons_environment(
     with daemon.connect() as wire:
         args = {"argv": ["sh", "-c", READS]}
         state = wire.call("spawn", tool="run", id="r", args=args, wait="stopped")
-        said = state.get("result") or state["content"]
-        assert f"Pid:\t{daemon.pid}\n" in said
-        assert SECRET not in said and "read " not in said
+        text = state.get("result") or state["content"]
+        assert f"Pid:\t{daemon.pid}\n" in text
+        assert SECRET not in text and "read " not in text
         assert wire.call("daemon/status")["descriptors"] > 5

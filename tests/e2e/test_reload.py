@@ -123,15 +123,15 @@ def test_settings_that_need_a_restart_are_reported(
             "key_file = '/nowhere/key'\n[toolpack]\nenable = ['run']\n"
         )
         reload(daemon, wire)
-        said = {problem["key"]: problem["message"] for problem in problems(wire)}
-        assert "/nowhere/key" in said["inquiry.llm"], "a key that it lacks"
+        messages = {problem["key"]: problem["message"] for problem in problems(wire)}
+        assert "/nowhere/key" in messages["inquiry.llm"], "a key that it lacks"
         config.write_text(
             "[inquiry]\nbackends = ['command']\n[inquiry.command]\nargv = ['/bin/nope']\n"
             "[toolpack]\nenable = ['run']\n"
         )
         reload(daemon, wire)
-        said = {problem["key"]: problem["message"] for problem in problems(wire)}
-        assert "/bin/nope" in said["inquiry.command.argv"], "a program that it lacks"
+        messages = {problem["key"]: problem["message"] for problem in problems(wire)}
+        assert "/bin/nope" in messages["inquiry.command.argv"], "a program that it lacks"
         config.write_text("[daemon\n")
         reload(daemon, wire)
         settings, kept, definitions = problems(wire)

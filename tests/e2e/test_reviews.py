@@ -168,8 +168,8 @@ def test_a_result_can_be_edited(asker: RunningDaemon, join: Join, how: str) -> N
     assert shown["mode"] == "edit"
     state = host.finish(called)
     assert state["result"] == f"{CHANGED}\n" and state["review"] == "edited"
-    told = everything(host, shown["id"])
-    assert CANARY not in told and CHANGED in told
+    text = everything(host, shown["id"])
+    assert CANARY not in text and CHANGED in text
     assert host.call("fetch", id=shown["id"], view="all")["result"] == f"{CHANGED}\n"
     assert records(asker, host.session)[-1]["decision"] == "edit"
     assert CHANGED not in json.dumps(records(asker, host.session))
@@ -359,8 +359,8 @@ def test_nothing_is_shown_while_running_or_under_review(join: Join) -> None:
     assert found["arguments"] == {"text": f"{CANARY}\n{CANARY}-typed\n"}
     assert host.call("fetch", id="h")["review"] == "waits"
     assert host.states() == {"h": "running"}
-    told = everything(other, "h")
-    assert CANARY not in told
+    text = everything(other, "h")
+    assert CANARY not in text
     with pytest.raises(Refused, match="has ended"):
         host.call("apply", id="h", input={"line": "more"})
     waiting = host.start("await", all=["h"])

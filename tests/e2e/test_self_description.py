@@ -128,8 +128,8 @@ def test_a_binary_with_several_tools_is_listed_described_and_called(
     assert {name for _, name, _ in binary.asked()} == {"check", "test"}
     (check,) = wire.call("tools/describe", tools=["check"])["tools"]
     assert (check["summary"], check["description"]) == ("Check.", "At length.")
-    said = wire.call("tools/call", tool="again", arguments={"package": "p"})["result"]
-    assert json.loads(said)["arguments"] == {"package": "p"} and '"name": "check"' in said
+    result = wire.call("tools/call", tool="again", arguments={"package": "p"})["result"]
+    assert json.loads(result)["arguments"] == {"package": "p"} and '"name": "check"' in result
     assert '"times": 7' in wire.call("tools/call", tool="test", arguments={})["result"]
     with pytest.raises(Refused, match="package: it is required") as caught:
         wire.call("tools/call", tool="check", arguments={"packag": "p"})
@@ -440,8 +440,8 @@ def test_a_roots_program_is_described_once_trusted(serve: Serve, tmp_path: Path)
     wire.call("trust/grant", root=root, digest=shown["digest"])
     tools, problems = listed(wire, root=root)
     assert problems == {} and tools["check"]["description"].startswith("Check.")
-    said = wire.call("tools/call", tool="check", arguments={"package": "p"}, root=root)["result"]
-    assert json.loads(said)["arguments"] == {"package": "p"}
+    result = wire.call("tools/call", tool="check", arguments={"package": "p"}, root=root)["result"]
+    assert json.loads(result)["arguments"] == {"package": "p"}
     assert "check" not in listed(wire)[0]
     assert binary.asked() == [["schema", "check", root]]
 
@@ -457,13 +457,13 @@ def test_a_model_reads_tool_descriptions_by_a_call(serve: Serve, tmp_path: Path)
         )
         return said
 
-    said = read("check", "run")["result"]
-    assert said.startswith("# check\n\nCheck.\n\nAt length.")
-    assert "- `package` (string, required): Package to check." in said and "check all" in said
-    assert "# run\n" in said and "`action` (spawn, fetch, apply, abort)" in said
+    result = read("check", "run")["result"]
+    assert result.startswith("# check\n\nCheck.\n\nAt length.")
+    assert "- `package` (string, required): Package to check." in result and "check all" in result
+    assert "# run\n" in result and "`action` (spawn, fetch, apply, abort)" in result
     assert len(binary.asked()) == 1
-    said = read("await")["result"]
-    assert "- `all` (" in said and "- `any` (" in said
+    result = read("await")["result"]
+    assert "- `all` (" in result and "- `any` (" in result
     assert wire.call("tools/describe", tools=["await"])["tools"][0]["name"] == "await"
     assert "There is no tool 'nothing'" in read("check", "nothing")["result"]
     failed = read("nothing")

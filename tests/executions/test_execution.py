@@ -115,8 +115,8 @@ def test_a_picture_is_no_base_for_screen_changes() -> None:
     execution = use_of_a_tool()
     execution.control = cast(Any, Shows())
     assert execution.picture() is not None
-    told = execution.screen(1)
-    assert told is not None and told.lines == ("a", "b")
+    screen = execution.screen(1)
+    assert screen is not None and screen.lines == ("a", "b")
 
 
 # -- ends

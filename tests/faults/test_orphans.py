@@ -444,8 +444,8 @@ def test_P11_records_of_a_container_with_the_same_folder_are_dropped(
         before = {process.split()[0] for process in sleepers(ground)}
         with Subject.standin(short_tmp) as second:
             second.start()
-            said = facts(second, "ready")
-            assert (said["dropped"], said["ended"], said["lost"]) == (2, 0, 0)
+            fields = facts(second, "ready")
+            assert (fields["dropped"], fields["ended"], fields["lost"]) == (2, 0, 0)
             assert before <= {process.split()[0] for process in sleepers(ground)}
             second.kill9()
         assert first.process is not None

@@ -200,5 +200,5 @@ def test_P10_without_all_of_proc_the_daemon_does_not_start(short_tmp: Path, kind
         mounted = ["sh", "-c", f'mount -t {kind} none /proc && exec "$@"', "sh"]
         subject.start(before=["unshare", "-m", *mounted])
         assert subject.wait() == 78
-        said = subject.log_text()
-        assert "without all of /proc" in said and "Traceback" not in said
+        log = subject.log_text()
+        assert "without all of /proc" in log and "Traceback" not in log

@@ -67,15 +67,15 @@ def plan(
 
 @asynccontextmanager
 async def running(
-    what: LaunchSpec,
+    spec: LaunchSpec,
     *,
     gate: Gate | None = None,
     record: Callable[[Identity], None] = no_record,
     cgroup: Cgroup | None = None,
 ) -> AsyncIterator[tuple[LaunchedProcess, ProcessTree]]:
     """Run a program for the block, and nothing of the program afterwards."""
-    launched = launch(what, record, gate, cgroup)
-    kin = ProcessTree(launched, what.env.get("HAFT_HANDLE", ""), cgroup)
+    launched = launch(spec, record, gate, cgroup)
+    kin = ProcessTree(launched, spec.env.get("HAFT_HANDLE", ""), cgroup)
     try:
         await launched.confirm()
         yield launched, kin
@@ -113,9 +113,9 @@ async def read_all(launched: LaunchedProcess) -> str:
     return data.decode().replace("\r\n", "\n")
 
 
-async def run(what: LaunchSpec, gate: Gate | None = None) -> str:
+async def run(spec: LaunchSpec, gate: Gate | None = None) -> str:
     """Run a program to its end; return the output. A supervised one connects to no proxy."""
-    async with running(what, gate=gate) as (launched, _), trio.open_nursery() as nursery:
+    async with running(spec, gate=gate) as (launched, _), trio.open_nursery() as nursery:
         if launched.listener is not None:
             nursery.start_soon(supervise, launched.listener, launched.proxy_port)
         text = await read_all(launched)

@@ -69,8 +69,8 @@ async def stage(
 ) -> AsyncIterator[Stage]:
     needs(argv[0])
     usual = {"TERM": "xterm", "HOME": str(cwd), "PS1": "$ ", "LC_ALL": "C.UTF-8"}
-    what = plan(*argv, cwd=cwd, env={**usual, **(env or {})}, terminal=True)
-    async with running(what) as (it, _):
+    spec = plan(*argv, cwd=cwd, env={**usual, **(env or {})}, terminal=True)
+    async with running(spec) as (it, _):
         yield Stage(it)
 
 

@@ -362,7 +362,7 @@ def test_no_socket_is_connected_for_a_caller_that_has_gone(
     monkeypatch.setattr(connect_supervisor, "_connect", lambda sock, port: (0, True))
     with socket.socket() as sock:
         question = connect_supervisor._Question(1, threading.get_native_id(), sock.fileno(), 0, 0)
-        made = connect_supervisor._connected(-1, question, 8080)
-        assert made.sock is not None
-        made.sock.close()
-        assert made.code == errno.ENOENT
+        connected = connect_supervisor._connected(-1, question, 8080)
+        assert connected.sock is not None
+        connected.sock.close()
+        assert connected.code == errno.ENOENT

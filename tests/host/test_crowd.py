@@ -46,9 +46,9 @@ async def test_P06_a_crowd_in_a_cgroup_is_never_walked_while_it_runs(
     base = cgroup_base()
     assert base is not None
     mine = Cgroup.create(base, f"crowd.{secrets.token_hex(8)}")
-    what = plan(sys.executable, "-S", "-c", BOMB, mark=new_mark())
+    spec = plan(sys.executable, "-S", "-c", BOMB, mark=new_mark())
     try:
-        async with running(what, cgroup=mine) as (_, kin):
+        async with running(spec, cgroup=mine) as (_, kin):
             while len(mine.procs()) < 64:
                 await trio.sleep(0.01)
             walked: list[bool] = []
@@ -125,8 +125,8 @@ async def test_a_crowd_is_killed_after_its_grace_before_it_is_walked(
 ) -> None:
     crowd = Crowded(ends_after=10**9, dies_after=2)
     began = trio.current_time()
-    told = await crowd.end(monkeypatch, 5)
-    assert told == ["freeze", "halts?", "walk", "ask", "thaw", "kill", "walk"]
+    ended = await crowd.end(monkeypatch, 5)
+    assert ended == ["freeze", "halts?", "walk", "ask", "thaw", "kill", "walk"]
     assert 5 <= trio.current_time() - began < 5.2
 
 
@@ -134,8 +134,8 @@ async def test_a_crowd_that_does_not_freeze_is_still_signalled(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     crowd = Crowded(halts_after=10**9)
-    told = await crowd.end(monkeypatch, 5)
-    assert told == ["freeze", "halts?", "walk", "ask", "thaw", "walk"]
+    ended = await crowd.end(monkeypatch, 5)
+    assert ended == ["freeze", "halts?", "walk", "ask", "thaw", "walk"]
 
 
 async def test_a_crowd_without_grace_is_killed_at_once(

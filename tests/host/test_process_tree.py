@@ -153,8 +153,8 @@ async def test_a_process_in_the_cgroup_belongs_to_the_tree() -> None:
     mine = Cgroup.create(base, f"kin{os.getpid()}")
     text = ESCAPE.format("env -i") + "exit 3"
     try:
-        what = plan("sh", "-c", text, mark=new_mark(), stdin="pipe")
-        async with running(what, cgroup=mine) as (it, kin):
+        spec = plan("sh", "-c", text, mark=new_mark(), stdin="pipe")
+        async with running(spec, cgroup=mine) as (it, kin):
             escaped = int(await read_line(it))
             assert await it.wait_exit() == Exit(code=3)
             assert kin.members() == (escaped,)
@@ -332,8 +332,8 @@ async def test_nothing_waits_for_a_starved_process(monkeypatch: pytest.MonkeyPat
 async def test_a_signal_goes_to_all_or_to_one_group() -> None:
     trap = "trap 'echo $0; exit' USR1; echo up; while :; do sleep 0.005; done"
     text = 'setsid sh -c "$1" far & sh -c "$1" near & read x'
-    what = plan("sh", "-c", text, "sh", trap, mark=new_mark(), stdin="pipe")
-    async with running(what) as (it, kin):
+    spec = plan("sh", "-c", text, "sh", trap, mark=new_mark(), stdin="pipe")
+    async with running(spec) as (it, kin):
         signal_at = [await read_line(it), await read_line(it)]
         assert signal_at == ["up", "up"]
         assert kin.signal(signal.SIGCONT) >= 3
@@ -617,8 +617,8 @@ async def test_processes_of_a_daemon_within_a_handle_end_with_the_handle() -> No
         "print(it.pid, flush=True)\n"
         "sys.stdin.readline()\n"
     )
-    what = plan(sys.executable, "-c", inner, mark=new_mark(), stdin="pipe")
-    async with running(what) as (it, kin):
+    spec = plan(sys.executable, "-c", inner, mark=new_mark(), stdin="pipe")
+    async with running(spec) as (it, kin):
         nested = int(await read_line(it))
         assert kin.members() == tuple(sorted((it.pid, nested)))
         assert await kin.end(10) == ()

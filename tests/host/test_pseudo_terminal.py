@@ -106,8 +106,8 @@ def test_a_line_over_the_maximum_is_cut_silently(terminal: tuple[int, str]) -> N
 
 
 async def test_the_foreground_is_the_running_job() -> None:
-    what = plan("bash", "-c", "echo $$; set -m; sh -c 'echo $$; read x'; read x", terminal=True)
-    async with running(what) as (it, _):
+    spec = plan("bash", "-c", "echo $$; set -m; sh -c 'echo $$; read x'; read x", terminal=True)
+    async with running(spec) as (it, _):
         assert it.master is not None
         assert await read_line(it) == str(it.pid)
         job = int(await read_line(it))
@@ -122,8 +122,8 @@ async def test_without_processes_there_is_no_foreground() -> None:
 
 
 async def test_a_new_size_is_signalled() -> None:
-    what = plan("bash", "-c", "trap 'stty size' WINCH; echo up; sleep 60 & wait", terminal=True)
-    async with running(what) as (it, _):
+    spec = plan("bash", "-c", "trap 'stty size' WINCH; echo up; sleep 60 & wait", terminal=True)
+    async with running(spec) as (it, _):
         assert await read_line(it) == "up"
         assert it.master is not None
         pseudo_terminal.set_size(it.master, 10, 20)

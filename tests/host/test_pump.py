@@ -35,9 +35,9 @@ class Pipe:
 
 @pytest.fixture
 def pipe() -> Iterator[Pipe]:
-    made = Pipe()
-    yield made
-    made.close()
+    pipe = Pipe()
+    yield pipe
+    pipe.close()
 
 
 def fill(fd: int) -> int:

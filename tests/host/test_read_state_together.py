@@ -23,11 +23,11 @@ def snapshot(
     outward: Set[int] = frozenset(),
 ) -> WaitSnapshot:
     """Return a snapshot with these parts."""
-    made = WaitSnapshot()
-    made.members += members
-    made.processes.update(processes or {})
-    made.outward |= outward
-    return made
+    snapshot = WaitSnapshot()
+    snapshot.members += members
+    snapshot.processes.update(processes or {})
+    snapshot.outward |= outward
+    return snapshot
 
 
 def told(*seen: ThreadState, look: WaitSnapshot | None = None) -> read_state.ReadState:

@@ -14,9 +14,9 @@ from haftd.host import readiness
 
 @pytest.fixture
 def pipes() -> Iterator[list[tuple[int, int]]]:
-    made = [os.pipe() for _ in range(2)]
-    yield made
-    for pipe in made:
+    pipes = [os.pipe() for _ in range(2)]
+    yield pipes
+    for pipe in pipes:
         for fd in pipe:
             os.close(fd)
 

@@ -198,8 +198,8 @@ def test_P04_without_a_cgroup_a_process_recorded_alive_is_ended(
         assert (
             len(ground.survivors()) == 1
         )  # documented: such a process cannot be told from a stranger
-        known = record_of(who, mark, kin=(kin,))
-        assert recover([known], home=HOME).ended == (known,)
+        record = record_of(who, mark, kin=(kin,))
+        assert recover([record], home=HOME).ended == (record,)
         assert ground.survivors() == []
 
 

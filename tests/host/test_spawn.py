@@ -79,13 +79,13 @@ async def test_output_and_end_of_a_program(gate: Gate) -> None:
 
 async def test_raw_output_keeps_the_order_of_both_streams() -> None:
     script = "i=0; while [ $i -lt 500 ]; do echo o$i; echo e$i >&2; i=$((i+1)); done"
-    said = await run(plan("sh", "-c", script))
-    assert said.split() == [f"{which}{i}" for i in range(500) for which in "oe"]
+    output = await run(plan("sh", "-c", script))
+    assert output.split() == [f"{which}{i}" for i in range(500) for which in "oe"]
 
 
 async def test_structured_output_keeps_the_streams_apart() -> None:
-    what = plan("sh", "-c", "echo out; echo err >&2", output="outcome")
-    async with running(what) as (it, _):
+    spec = plan("sh", "-c", "echo out; echo err >&2", output="outcome")
+    async with running(spec) as (it, _):
         assert await read_all(it) == "out\n"
         assert it.stderr is not None
         it.stdout, stdout = it.stderr, it.stdout
@@ -107,8 +107,8 @@ async def test_X09_P19_a_child_has_three_descriptors_and_no_other(
     lock = os.open(tmp_path / "daemon.lock", os.O_RDWR | os.O_CREAT)
     os.set_inheritable(lock, True)
     try:
-        what = plan("sh", "-c", "echo up; read x", terminal=terminal, stdin="pipe")
-        async with running(what, gate=gate) as (it, _):
+        spec = plan("sh", "-c", "echo up; read x", terminal=terminal, stdin="pipe")
+        async with running(spec, gate=gate) as (it, _):
             assert await read_line(it) == "up"
             assert set(fds_of(it.pid)) == {0, 1, 2}
     finally:
@@ -130,20 +130,22 @@ async def test_X11_signals_have_their_defaults(gate: Gate, terminal: bool) -> No
     )
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGRTMAX])
     try:
-        said = await run(plan("grep", "^Sig", "/proc/self/status", terminal=terminal), gate)
+        output = await run(plan("grep", "^Sig", "/proc/self/status", terminal=terminal), gate)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGHUP, before[0])
         signal.signal(signal.SIGUSR1, before[1])
-    masks = {name: int(value, 16) for name, value in (x.split(":") for x in said.splitlines()[2:])}
+    masks = {
+        name: int(value, 16) for name, value in (x.split(":") for x in output.splitlines()[2:])
+    }
     assert masks["SigBlk"] == 0
     assert masks["SigIgn"] & ~(LEAKED if gate.kind == "interpreter" else 0) == 0
 
 
 async def test_standard_streams_block_and_ours_do_not(terminal: bool) -> None:
     """A program with non-blocking standard streams loses output."""
-    what = plan("sh", "-c", "echo up; read x", terminal=terminal, stdin="pipe", output="events")
-    async with running(what) as (it, _):
+    spec = plan("sh", "-c", "echo up; read x", terminal=terminal, stdin="pipe", output="events")
+    async with running(spec) as (it, _):
         assert await read_line(it) == "up"
         assert not any(flags_of(it.pid, fd) & os.O_NONBLOCK for fd in (0, 1, 2))
         ours = [fd for fd in (it.stdin, it.stdout, it.stderr, it.master) if fd is not None]
@@ -264,24 +266,24 @@ async def test_on_a_terminal_all_three_streams_and_dev_tty_are_that_terminal() -
 async def test_folder_environment_and_umask(gate: Gate, tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
-        what = plan("sh", "-c", "pwd; umask; echo $MINE", cwd=tmp_path, env={"MINE": "é\n"})
-        assert (await run(what, gate)).split() == [str(tmp_path), "0027", "é"]
+        spec = plan("sh", "-c", "pwd; umask; echo $MINE", cwd=tmp_path, env={"MINE": "é\n"})
+        assert (await run(spec, gate)).split() == [str(tmp_path), "0027", "é"]
     finally:
         os.umask(before)
     assert os.getcwd() != str(tmp_path)
 
 
 async def test_the_descriptor_limit_is_the_daemons_original_one(gate: Gate) -> None:
-    said = await run(plan("sh", "-c", "ulimit -Sn; ulimit -Hn", nofile=321), gate)
+    output = await run(plan("sh", "-c", "ulimit -Sn; ulimit -Hn", nofile=321), gate)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    assert said.split() == ["321", "unlimited" if hard < 0 else str(hard)]
+    assert output.split() == ["321", "unlimited" if hard < 0 else str(hard)]
 
 
 async def test_limits_hold_before_the_program_runs(gate: Gate) -> None:
-    what = plan(
+    spec = plan(
         "sh", "-c", "ulimit -d; ulimit -t; ulimit -Ht", limits={"memory": 64 << 20, "cpu_s": 6.5}
     )
-    assert (await run(what, gate)).split() == ["65536", "7", "9"]
+    assert (await run(spec, gate)).split() == ["65536", "7", "9"]
 
 
 async def test_a_gate_heeds_no_linker_variable_and_the_program_has_all(
@@ -289,17 +291,17 @@ async def test_a_gate_heeds_no_linker_variable_and_the_program_has_all(
 ) -> None:
     """A library that a tool has placed must not run in the gate, which is not confined yet."""
     env = {"LD_LIBRARY_PATH": f"{tmp_path}", "LD_PRELOAD": "", "A": "b=c"}
-    what = plan("sh", "-c", "echo $LD_LIBRARY_PATH $A")
-    said = await run(what._replace(env={**what.env, **env}), gate)
-    assert said == f"{tmp_path} b=c\n"
+    spec = plan("sh", "-c", "echo $LD_LIBRARY_PATH $A")
+    output = await run(spec._replace(env={**spec.env, **env}), gate)
+    assert output == f"{tmp_path} b=c\n"
     if gate.kind == "interpreter":
         assert gate.environment(env) == {"A": "b=c"}
 
 
 async def test_a_process_cannot_raise_its_limits(gate: Gate) -> None:
-    what = plan("cat", "/proc/self/limits", limits={"memory": 64 << 20, "processes": 9, "cpu_s": 6})
+    spec = plan("cat", "/proc/self/limits", limits={"memory": 64 << 20, "processes": 9, "cpu_s": 6})
     lines = {
-        line[:26].strip(): line[26:].split()[:2] for line in (await run(what, gate)).splitlines()
+        line[:26].strip(): line[26:].split()[:2] for line in (await run(spec, gate)).splitlines()
     }
     soft, hard = lines["Max processes"]
     assert soft == hard != "unlimited"
@@ -417,9 +419,9 @@ async def test_P31_a_failed_exec_has_a_reason_and_leaves_nothing(
         pids.append(identity.pid)
         meanwhile(tmp_path)
 
-    what = plan(str(tmp_path / "tool"), cwd=tmp_path / "here", terminal=terminal, stdin="pipe")
+    spec = plan(str(tmp_path / "tool"), cwd=tmp_path / "here", terminal=terminal, stdin="pipe")
     with pytest.raises(LaunchFailed) as caught:
-        await launch(what, record, gate).confirm()
+        await launch(spec, record, gate).confirm()
     assert caught.value.reason == reason
     assert open_fds() == before
     for pid in pids:
@@ -430,9 +432,9 @@ async def test_P31_a_failed_exec_has_a_reason_and_leaves_nothing(
 
 async def test_P31_E2BIG_arguments_and_environment_exceed_the_total(gate: Gate) -> None:
     before = open_fds()
-    what = plan("true", *["x" * 100_000] * 100)
+    spec = plan("true", *["x" * 100_000] * 100)
     with pytest.raises(LaunchFailed) as caught:
-        await launch(what, no_record, gate).confirm()
+        await launch(spec, no_record, gate).confirm()
     assert caught.value.reason == "size"
     assert open_fds() == before
 
@@ -454,7 +456,7 @@ def test_P32_too_few_descriptors_is_a_transient_error(
     """At every single descriptor that may be the one too many, with none kept in reserve."""
     monkeypatch.setattr(descriptors, "SPARE", 0)
     monkeypatch.setattr(descriptors, "_MAX_FOR_CLIENTS", 0)
-    what = plan("true", terminal=terminal, stdin="pipe", output="events")
+    spec = plan("true", terminal=terminal, stdin="pipe", output="events")
     machine_gate()
     before = open_fds()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -466,7 +468,7 @@ def test_P32_too_few_descriptors_is_a_transient_error(
         for spare in range(16):
             resource.setrlimit(resource.RLIMIT_NOFILE, (len(full) + spare, hard))
             try:
-                launched = launch(what, no_record)
+                launched = launch(spec, no_record)
             except LaunchFailed as failed:
                 outcomes.append(failed.reason)
             else:
@@ -530,8 +532,8 @@ def test_a_failure_at_any_step_leaves_nothing(monkeypatch: pytest.MonkeyPatch, s
 async def test_P33_a_child_outlives_the_thread_that_started_it() -> None:
     """A process with PDEATHSIG dies when its parent thread ends."""
     started: list[LaunchedProcess] = []
-    what = plan("sh", "-c", "echo up; read x; echo $x", stdin="pipe")
-    thread = threading.Thread(target=lambda: started.append(launch(what, no_record)))
+    spec = plan("sh", "-c", "echo up; read x; echo $x", stdin="pipe")
+    thread = threading.Thread(target=lambda: started.append(launch(spec, no_record)))
     thread.start()
     thread.join()
     launched = started[0]
@@ -546,13 +548,13 @@ async def test_P33_a_child_outlives_the_thread_that_started_it() -> None:
 
 async def test_P38_a_gate_is_not_held_open_by_another_child() -> None:
     """Else the end of the daemon would not be the end of the gate."""
-    what = plan("sh", "-c", "echo up; read x", stdin="pipe")
+    spec = plan("sh", "-c", "echo up; read x", stdin="pipe")
     within: list[LaunchedProcess] = []
 
     def start_another(_: Identity) -> None:
-        within.append(launch(what, no_record))
+        within.append(launch(spec, no_record))
 
-    async with running(what, record=start_another) as (it, _):
+    async with running(spec, record=start_another) as (it, _):
         other = within[0]
         try:
             await other.confirm()
@@ -677,8 +679,8 @@ async def test_an_ended_first_thread_is_not_the_end() -> None:
         "threading.Thread(target=lambda: (print('up', flush=True), sys.stdin.readline())).start()\n"
         "ctypes.CDLL(None).syscall(60 if sys.argv[1] == 'x86_64' else 93, 0)\n"
     )
-    what = plan(sys.executable, "-c", script, os.uname().machine, stdin="pipe")
-    async with running(what) as (it, kin):
+    spec = plan(sys.executable, "-c", script, os.uname().machine, stdin="pipe")
+    async with running(spec) as (it, kin):
         assert await read_line(it) == "up"
         while status_of(it.pid)["State"][0] != "Z":
             await trio.sleep(0.001)
@@ -690,8 +692,8 @@ async def test_an_ended_first_thread_is_not_the_end() -> None:
 
 async def test_closing_frees_every_descriptor_and_keeps_the_status(terminal: bool) -> None:
     before = open_fds()
-    what = plan("sh", "-c", "trap '' HUP; echo up; sleep 0.01", terminal=terminal, stdin="pipe")
-    launched = launch(what, no_record)
+    spec = plan("sh", "-c", "trap '' HUP; echo up; sleep 0.01", terminal=terminal, stdin="pipe")
+    launched = launch(spec, no_record)
     await launched.confirm()
     assert await read_line(launched) == "up"
     launched.close()

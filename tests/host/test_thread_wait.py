@@ -24,9 +24,9 @@ def test_a_ring_worker_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
         "schedstat": b"1 1 1",
     }
     monkeypatch.setattr(thread_wait, "_read", lambda path, size=0: of_proc[path.rpartition("/")[2]])
-    assert thread_wait.read_thread_state(1, 1, lambda what: True).state == "hidden"
+    assert thread_wait.read_thread_state(1, 1, lambda descriptor: True).state == "hidden"
     of_proc["stat"] = b"1 (worker) R 0"
-    assert thread_wait.read_thread_state(1, 1, lambda what: True).state == "away"
+    assert thread_wait.read_thread_state(1, 1, lambda descriptor: True).state == "away"
 
 
 def test_a_thread_that_went_on_during_the_look_is_not_hidden(
@@ -48,9 +48,9 @@ def test_a_thread_that_went_on_during_the_look_is_not_hidden(
     )
     monkeypatch.setattr(thread_wait, "_judge", judge)
     monkeypatch.setattr(thread_wait, "_CALLS", {0: syscalls.CALLS["x86_64"][0]})
-    assert thread_wait.read_thread_state(1, 1, lambda what: True).state == "away"
+    assert thread_wait.read_thread_state(1, 1, lambda descriptor: True).state == "away"
     runs = iter((b"1 1 1", b"1 1 1"))
-    assert thread_wait.read_thread_state(1, 1, lambda what: True).state == "hidden"
+    assert thread_wait.read_thread_state(1, 1, lambda descriptor: True).state == "hidden"
 
 
 def test_a_thread_that_slept_and_has_not_run_since_still_waits(
@@ -89,7 +89,7 @@ def test_a_sleeper_outside_a_call_waits_for_no_input(
     monkeypatch: pytest.MonkeyPatch, line: bytes, state: str
 ) -> None:
     monkeypatch.setattr(thread_wait, "_read", lambda path, size=0: line)
-    assert thread_wait.read_thread_state(1, 1, lambda what: True).state == state
+    assert thread_wait.read_thread_state(1, 1, lambda descriptor: True).state == state
 
 
 def test_a_set_is_read_bit_by_bit() -> None:
@@ -112,8 +112,10 @@ def test_a_reused_descriptor_is_unclear() -> None:
     r, w = os.pipe()
     try:
         inode = os.fstat(r).st_ino
-        assert thread_wait._file(os.getpid(), r, inode, lambda what: False).kind == "pipe"
-        assert thread_wait._file(os.getpid(), r, inode + 1, lambda what: False).kind == "unclear"
+        assert thread_wait._file(os.getpid(), r, inode, lambda descriptor: False).kind == "pipe"
+        assert (
+            thread_wait._file(os.getpid(), r, inode + 1, lambda descriptor: False).kind == "unclear"
+        )
     finally:
         os.close(r)
         os.close(w)

@@ -48,8 +48,8 @@ class _Kernel:
         self.asked_ns: list[int] = []
 
     def timerfd_create(self, *arguments: int) -> int:
-        made: int = self._libc.timerfd_create(*arguments)
-        return made
+        fd: int = self._libc.timerfd_create(*arguments)
+        return fd
 
     def timerfd_settime(self, fd: int, flags: int, spec: bytes, old: None) -> int:
         every_s, every_ns, seconds, ns = struct.unpack("=qqqq", spec)

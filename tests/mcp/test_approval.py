@@ -34,9 +34,9 @@ def test_neither_form_nor_tool_approves(
     assert "haft approve" in text and "deployed" not in text
     assert "inputRequests" not in result and client.seen == []
     # Neither input to the handle nor a listed tool decides the approval.
-    for given in ({"answer": "allow"}, {"answer": True}, {"line": "y"}):
+    for value in ({"answer": "allow"}, {"answer": True}, {"line": "y"}):
         sent = client.request(
-            "tools/call", name="handle_send", arguments={"id": "d", "wait_s": 0, **given}
+            "tools/call", name="handle_send", arguments={"id": "d", "wait_s": 0, **value}
         )
         assert "waits for approval" in text_of(sent) or sent["isError"]
     assert not [tool for tool in client.request("tools/list")["tools"] if "appro" in tool["name"]]

@@ -45,12 +45,12 @@ def test_a_pastes_echo_is_removed_and_its_output_stays(room: Room) -> None:
 
 
 def test_echo_answer_and_prompt_are_the_delta(room: Room) -> None:
-    for given in ({"line": "print('a b')"}, {"text": "1"}, {"line": ""}, {"paste": PASTE}):
+    for value in ({"line": "print('a b')"}, {"text": "1"}, {"line": ""}, {"paste": PASTE}):
         states = {}
         for view in ("delta", "answer"):
-            id = f"{view}{len(str(given))}"
+            id = f"{view}{len(str(value))}"
             on_terminal(room, id, sys.executable, "-q")
-            states[view] = give(room, id, given, view=view)
+            states[view] = give(room, id, value, view=view)
         answer, delta = states["answer"], states["delta"]["content"]
         prompt = answer["input_wanted"]["prompt"]
         echo = delta.encode()[: answer.get("echoed", 0)].decode()

@@ -199,8 +199,8 @@ def test_a_question_shows_its_input_and_how_to_answer(
     shown = asks(answer_type)
     header, *question, hint = state_text(shown, inquiry=inquiry(shown)).splitlines()
     assert header == "[h: asks, 1.0 s]" and question == ["Look:", "Well?"]
-    told, _, call = hint.removesuffix("]").partition("; answer by handle_send ")
-    assert told == f"[takes {takes}" and json.loads(call) == {"id": "h", "answer": example}
+    rest, _, call = hint.removesuffix("]").partition("; answer by handle_send ")
+    assert rest == f"[takes {takes}" and json.loads(call) == {"id": "h", "answer": example}
 
 
 def test_a_question_not_for_the_model_is_marked() -> None:

@@ -72,10 +72,10 @@ def test_defaults_and_texts_are_in_the_description() -> None:
         The end.
         """
 
-    said = describe(function)
-    assert said.summary == "Do something in two lines."
-    assert said.text == "At length: with\ndetail.\n\n    e: No parameter.\n\nThe end."
-    assert said.parameters == {
+    description = describe(function)
+    assert description.summary == "Do something in two lines."
+    assert description.text == "At length: with\ndetail.\n\n    e: No parameter.\n\nThe end."
+    assert description.parameters == {
         "a": {"type": "string", "summary": "The first, in two lines."},
         "b": {"type": "integer", "summary": "The second.", "default": 3},
         "c": {"anyOf": [{"type": "string"}, {"type": "null"}], "required": False},

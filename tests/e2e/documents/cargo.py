@@ -36,9 +36,9 @@ class Cargo:
         program.write_text(_CARGO)
         program.chmod(0o755)
         self.tools = ""
-        for what in ("check", "test"):
-            os.mkfifo(self.gates / what)
-            self.tools += _TOOL.format(what=what, bin=program.parent, gates=self.gates)
+        for name in ("check", "test"):
+            os.mkfifo(self.gates / name)
+            self.tools += _TOOL.format(what=name, bin=program.parent, gates=self.gates)
 
     def go_on(self, kind: str) -> None:
         """Let a run go on, once that run is waiting."""
