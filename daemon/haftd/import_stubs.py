@@ -23,7 +23,7 @@ def stub_unused_imports() -> None:
     _import_trio()
     # Since Python 3.11 `typing` has all that it takes from there.
     with stubbed("typing_extensions", None):
-        importlib.import_module("msgspec")
+        import msgspec  # noqa: F401
 
 
 def _import_structlog() -> None:
@@ -34,7 +34,7 @@ def _import_structlog() -> None:
             stack.enter_context(stubbed(stub.__name__, stub))
         for name in ("better_exceptions", "colorama", "greenlet", "rich", "twisted"):
             stack.enter_context(stubbed(name, None))
-        importlib.import_module("structlog")
+        import structlog  # noqa: F401
 
 
 def _import_jsonschema() -> None:
@@ -42,7 +42,7 @@ def _import_jsonschema() -> None:
     utils = empty_module("email.utils")
     setattr(utils, "parsedate_to_datetime", lambda date: None)  # noqa: B010
     with stubbed("email", empty_module("email")), stubbed("email.utils", utils):
-        importlib.import_module("jsonschema_rs")
+        import jsonschema_rs  # noqa: F401
 
 
 def _import_trio() -> None:
