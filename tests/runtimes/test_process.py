@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from haftd.host import readiness
 from haftd.host.tree.process_tree import ProcessTree
 from haftd.runtimes.base import Call, Input, InputRefused, StartFailed
 from haftd.runtimes.process import child
@@ -93,6 +95,21 @@ async def test_RB_002_a_ticker_left_behind_adds_nothing_after_detachment() -> No
         await performance.finish()
         assert len(performance.port.output) == size
     assert kit.lives(performance.call) == []
+
+
+async def test_no_closed_descriptor_is_unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number may be another handle's by then, whose output would be read no more."""
+    unwatched = []
+    unwatch = readiness.unwatch
+
+    def checked(fd: int) -> None:
+        os.fstat(fd)
+        unwatched.append(fd)
+        unwatch(fd)
+
+    monkeypatch.setattr(readiness, "unwatch", checked)
+    port = await run(kit.shell("sleep 0.05 & echo up"))
+    assert port.end == termination(code=0) and unwatched
 
 
 async def test_output_before_and_during_an_abort_is_kept() -> None:

@@ -293,9 +293,11 @@ class Child:
             self._lifetime.cancel()
 
     def _cancel_io(self) -> None:
-        self._is_detached = True
-        for output in self._outputs:
-            readiness.unwatch(output.fd)
+        if not self._is_detached:
+            self._is_detached = True
+            # Only once: closed since, the number may be that of another handle's output.
+            for output in self._outputs:
+                readiness.unwatch(output.fd)
         for scope in self._io:
             scope.cancel()
 
