@@ -291,6 +291,45 @@ async def test_a_late_call_reads_nothing_for_a_peer_that_is_gone(nursery: trio.N
     assert not rig.bells["g"].listeners and connection._in_flight == 0
 
 
+@pytest.mark.parametrize("by", ["client", "disconnect"])
+async def test_a_task_that_follows_a_cancelled_wait_is_cancelled_in_its_run(
+    nursery: trio.Nursery, by: str
+) -> None:
+    """The conversion of a long text undoes its read, which came before."""
+    rig, undone = Rig(), list[str]()
+
+    async def convert() -> str:
+        try:
+            await trio.sleep_forever()
+        except trio.Cancelled:
+            undone.append("read")
+            raise
+
+    def read(_: object) -> DeferredReply:
+        if by == "disconnect":
+            connection._gone("planted")
+        return DeferredReply(convert)
+
+    rig.bells["due"].then = read
+    wire, connection = await _await_bells(rig, nursery)
+    connection._accept_answer(
+        rig.rpc_context.dispatcher.receive(
+            connection._caller, request("await_bell", 1, name="due"), 64
+        )
+    )
+    rig.bells["due"].ring()
+    if by == "client":
+        cancel = b'{"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": 1}}'
+        connection._accept_answer(
+            rig.rpc_context.dispatcher.receive(connection._caller, cancel, 64)
+        )
+    await trio.testing.wait_all_tasks_blocked()
+    assert undone == ["read"] and connection._in_flight == 0
+    codes = [reply["error"]["code"] for reply in wire.replies().values()]  # type: ignore[index]
+    assert codes == ([-32800] if by == "client" else [])
+    wire.over.set()
+
+
 async def test_a_call_without_a_task_ends_with_the_reading_of_its_connection(
     nursery: trio.Nursery,
 ) -> None:

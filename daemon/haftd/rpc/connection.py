@@ -308,18 +308,21 @@ class Connection:
     def _go_on(self, call: _PendingCall) -> None:
         """Await the call's pending reply, in a task only if it needs one."""
         later = call.request.later
-        if self._is_over:
+        if not isinstance(later, HandleWait):
+            # A cancelled call, too: its task undoes the read of a long text.
+            call.scope = trio.CancelScope()
+            if call.is_cancelled or self._is_over:
+                call.scope.cancel()
+            self._nursery.start_soon(self._run, call, call.scope)
+        elif self._is_over:
             self._context.dispatcher.settle(call.request, call.cancelled)
             self._note_answer()
         elif call.is_cancelled:
             cancelled = self._context.dispatcher.settle(call.request, call.cancelled)
             self._accept_result(call, cancelled)
-        elif isinstance(later, HandleWait):
+        else:
             self._waits.add(call)
             call.wait = register(later, call.settle, in_batch=call.request.in_batch)
-        else:
-            call.scope = trio.CancelScope()
-            self._nursery.start_soon(self._run, call, call.scope)
 
     async def _run(self, call: _PendingCall, scope: trio.CancelScope) -> None:
         answer: Reply | PendingRequest | None = None
