@@ -6,6 +6,7 @@ to exactly the process that was found.
 
 The search reads no file of /proc that waits for a lock of the process (`stat`, `environ`, `exe`,
 `wchan`: exec_update_lock from Linux 6.18 on): a starved process in execve(2) holds it for seconds.
+The exception is `environ` of an orphan without rlimit tag, outside of the leader's session and group.
 """
 
 from __future__ import annotations
