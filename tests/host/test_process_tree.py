@@ -19,7 +19,7 @@ from trio.testing import wait_all_tasks_blocked
 from haftd.host.cgroup import Cgroup
 from haftd.host.launch.spawn import Exit, LaunchedProcess, leaders
 from haftd.host.process import ancestry, rlimit_tag, usage
-from haftd.host.process.identity import read_stat
+from haftd.host.process.identity import read_environ, read_stat
 from haftd.host.pump import drain
 from haftd.host.tree import process_tree
 from haftd.host.tree.process_tree import ProcessTree
@@ -137,10 +137,16 @@ async def test_without_any_evidence_an_earlier_sighting_suffices() -> None:
         hidden = int(await read_line(it))
         while (stat := read_stat(hidden)) is not None and stat.session != hidden:
             await trio.sleep(0.001)
+        while read_environ(hidden):  # until `env` has executed `sleep`
+            await trio.sleep(0.001)
         assert len(kin.members()) == 3
         it.close_stdin()
         assert await it.wait_exit() == Exit(code=3)
         assert kin.members() == (hidden,)
+        key = kin._seen[hidden]
+        kin._seen[hidden] = key + 1  # as of an earlier process of this pid
+        assert kin.members() == ()
+        kin._seen[hidden] = key
         assert await kin.end(5) == ()
         assert not is_running(hidden)
 

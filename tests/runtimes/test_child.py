@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import trio
 
+from haftd.host.process import usage
 from haftd.runtimes.process import child as room
 from haftd.runtimes.process.child import Child, Output
 from haftd.runtimes.process.interpreter import Plain
@@ -52,3 +57,18 @@ async def test_unread_output_is_kept_when_detached(
         scope.cancel()
     assert port.output == b"first\nlate\n" and port.is_complete
     assert kit.lives(call) == []
+
+
+async def test_a_sum_whose_files_may_wait_is_read_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def memory(pids: Iterable[int], bound: float) -> int:
+        threads.append(threading.current_thread())
+        return 2
+
+    monkeypatch.setattr(usage, "memory", memory)
+    child = cast(Any, SimpleNamespace(_limits=ResourceLimits({"memory": 1})))
+    assert await Child._passed_limit(child, (os.getpid(),)) == "memory"
+    assert threads != [threading.current_thread()]

@@ -7,14 +7,21 @@ import random
 import socket
 import struct
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import trio
 import trio_websocket
+from wsproto.connection import ConnectionState
 
 from haftd.rpc.transports import websocket
 from haftd.rpc.transports.handshake import Gatekeeper, Refusal
-from haftd.rpc.transports.websocket import NotLoopback, open_websocket_listener
+from haftd.rpc.transports.websocket import (
+    NotLoopback,
+    WebSocketWire,
+    open_websocket_listener,
+)
 from tests.patience import PATIENCE_S
 from tests.rpc.rig import (
     TOKEN,
@@ -411,6 +418,43 @@ async def test_a_pong_comes_behind_a_long_reply_that_is_partly_written(served: S
     length = int.from_bytes(got[start - 8 : start], "big")
     assert len(got) - len(end) == start + length
     assert len(json.loads(got[start : start + length])["result"]) == size
+
+
+async def test_bytes_that_the_socket_did_not_take_come_before_the_next() -> None:
+    left, right = socket.socketpair()
+    with left, right:
+        stream = websocket._Stream(left, timeouts(stalled=PATIENCE_S))
+        first = bytes(range(256)) * 16_384
+        assert not stream.write(first)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stream.send_all, b"next")
+            peer, data = trio.SocketStream(trio.socket.from_stdlib_socket(right)), bytearray()
+            with trio.fail_after(PATIENCE_S):
+                while len(data) < len(first) + 4:
+                    data += await peer.receive_some()
+        assert data == first + b"next"
+        assert stream.write(b"last") and await peer.receive_some() == b"last"
+
+
+async def test_a_reply_is_written_at_once_only_between_the_librarys_frames_while_open() -> None:
+    library = SimpleNamespace(
+        _stream_lock=trio.StrictFIFOLock(),
+        _wsproto=SimpleNamespace(state=ConnectionState.OPEN, send=lambda event: event.data),
+    )
+    written: list[str] = []
+
+    def write(frame: str) -> bool:
+        written.append(frame)
+        return True
+
+    stream = SimpleNamespace(write=write)
+    wire = WebSocketWire(cast(Any, library), cast(Any, stream), 1000, timeouts())
+    async with library._stream_lock:
+        assert wire.write(b"locked") == 0
+    library._wsproto.state = ConnectionState.REMOTE_CLOSING
+    assert wire.write(b"closing") == 0
+    library._wsproto.state = ConnectionState.OPEN
+    assert wire.write(b"open") == 4 and written == ["open"]
 
 
 async def test_initialize_comes_first(served: Served) -> None:
