@@ -140,6 +140,26 @@ def test_an_impossible_answer_is_a_usage_error(
         assert desk.client.call("abort", id=id)["ended_by"]["by"] == "abort"
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("bool", " yes"), ("text", " …"), ("select", " …"), ("secret", "")]
+)
+def test_input_and_an_attach_of_a_handle_that_asks_name_the_answer(
+    desk: Desk, name: str, value: str
+) -> None:
+    id = f"asks-{name}"
+    desk.spawn(name, id)
+    command = f"answer it: `haft --session work answer {id}{value}`"
+    status, out, err = desk.haft("--session", "work", "apply", id, "--line", "yes")
+    assert (status, out) == (4, "")
+    assert "the handle asks a question, and typed input is no answer" in err
+    assert err.endswith(f"the question is still open; {command}\n") and "`input`" not in err
+    person = desk.terminal("--color", "never", "--session", "work", "attach", id)
+    person.expect(pexpect.EOF)
+    shown = " ".join((person.before or "").split())
+    assert shown.endswith(f"{id} runs without a terminal and asks a question; {command}")
+    desk.client.call("abort", id=id)
+
+
 def test_on_a_terminal_the_question_is_shown_and_the_answer_read(desk: Desk) -> None:
     desk.spawn("bool", "shown")
     person = desk.terminal("answer", "shown")

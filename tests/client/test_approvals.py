@@ -103,6 +103,18 @@ def test_a_spawn_that_waits_for_nothing_leaves_the_start_to_be_approved(desk: De
     assert desk.wire.call("fetch", session="work", id="p", wait="stopped")["result"] == "x\n"
 
 
+def test_an_attach_of_a_handle_that_awaits_approval_names_the_command_that_decides(
+    desk: Desk,
+) -> None:
+    number = desk.begin("unstarted")
+    person = desk.terminal("--session", "work", "attach", "unstarted")
+    person.expect_exact("it awaits approval")
+    person.expect_exact("`haft --session work approve unstarted`")
+    person.expect(pexpect.EOF)
+    assert desk.haft("approve", "unstarted", "--skip")[0] == 0
+    desk.wire.finish(number)
+
+
 def test_a_detached_run_leaves_its_start_to_be_approved(desk: Desk) -> None:
     status, out, err = desk.haft("--session", "run", "run", "-d", "--id", "r", "--", "echo", "x")
     assert (status, out) == (0, "r\n") and err.endswith(", `haft approve r` decides\n")

@@ -477,6 +477,17 @@ def host_option(options: argparse.Namespace) -> str:
     return f"--host {shlex.quote(options.address)} " if options.address else ""
 
 
+def command_for(options: argparse.Namespace, words: str) -> str:
+    """Return a command for the same daemon and session, as a message shows it."""
+    import shlex
+
+    named = session(options)
+    where = (
+        "" if not named or os.environ.get("HAFT_SESSION") else f"--session {shlex.quote(named)} "
+    )
+    return f"`haft {host_option(options)}{where}{words.strip()}`"
+
+
 def chosen_root(options: argparse.Namespace, folder: str | None = None) -> str:
     """Return the absolute path of `folder`, else of the root option, else of the working folder."""
     try:

@@ -46,6 +46,7 @@ _ARGUMENT = re.compile(r"`args\.([\w.-]+)`")
 # The command line has its own way to write either.
 _COMMAND_OR_SCRIPT = "give exactly one of `argv`, `command`"
 _ANOTHER_PATH = "or give another PATH in `env`"
+_AS_INPUT = " as `input` itself"
 _SPAWN_STARTS = "`spawn` starts"
 _SIGNAL = re.compile(r'\{"signal": ?"(\w+)"\}')
 
@@ -59,4 +60,5 @@ def in_our_words(text: str) -> str:
     text = text.replace(_ANOTHER_PATH, "or set another PATH").replace(
         _SPAWN_STARTS, "`haft spawn` starts"
     )
+    text = text.replace(_AS_INPUT, "")
     return _ARGUMENT.sub(r"`--arg \1`", text)

@@ -106,7 +106,7 @@ def _answer_fault(wrong: InvalidAnswer, value: object) -> str:
     Typed input (`line`, `text`, `paste`) must not answer a new question.
     """
     if isinstance(value, dict) and {"line", "text", "paste"} & value.keys():
-        return f"{str(wrong).rstrip('.')}; give the answer itself as a bare value, since what is typed is none"
+        return f"the handle asks a question, and typed input is no answer; {str(wrong).rstrip('.')} as `input` itself"
     return str(wrong)
 
 

@@ -11,14 +11,14 @@ import msgspec
 
 from haft_protocol.errors import handle_stopped
 from haft_protocol.questions import Secret
-from haft_protocol.states import Stopped, Waiting
+from haft_protocol.states import HandleState, Stopped, Waiting
 
 from ...client import Haft
 from ...errors import RemoteError
 from .. import show
-from ..options import UsageError, connect
+from ..options import UsageError, command_for, connect
 from ..read_options import WAIT_OF_A_PROGRAM, add_reading, approved, finish, reading_of
-from ..typed_states import state_of
+from ..typed_states import answer_example, state_of
 from ..values import read_answer, read_json, read_place, read_size, read_text
 
 EPILOG = """\
@@ -80,7 +80,12 @@ def run(options: argparse.Namespace) -> int:
     with connect(options) as haft:
         content = {"input": form} if answer is None else _answer(haft, options, answer)
         fields = {"id": options.id, **content, **reading_of(options)}
-        return finish(haft, options, approved(haft, options, "apply", fields))
+        try:
+            return finish(haft, options, approved(haft, options, "apply", fields))
+        except RemoteError as refused:
+            if refused.kind == "invalid_answer" and answer is None:
+                options.remedy = _answering(haft, options)
+            raise
 
 
 def _form(options: argparse.Namespace, secret: bool) -> object:
@@ -107,6 +112,19 @@ def _form(options: argparse.Namespace, secret: bool) -> object:
     return forms or None
 
 
+def _state(haft: Haft, id: str) -> HandleState:
+    return state_of(haft.raw("fetch", {"id": id, "cursor": 0, "max_bytes": 0}))
+
+
+def _answering(haft: Haft, options: argparse.Namespace) -> str | None:
+    """Name the command that answers the handle's question; None if it no longer asks."""
+    state = _state(haft, options.id)
+    if not isinstance(state, Waiting):
+        return None
+    words = f"answer {options.id} {answer_example(state.question)}"
+    return f"answer it: {command_for(options, words)}"
+
+
 def _answer(haft: Haft, options: argparse.Namespace, text: str) -> dict[str, object]:
     """Read the question, then the answer: its meaning depends on the question.
 
@@ -114,7 +132,7 @@ def _answer(haft: Haft, options: argparse.Namespace, text: str) -> dict[str, obj
     input.
     """
     handle, private = options.id, getattr(options, "secret", False)
-    state = state_of(haft.raw("fetch", {"id": handle, "cursor": 0, "max_bytes": 0}))
+    state = _state(haft, handle)
     if isinstance(state, Stopped):
         ended = handle_stopped(handle, msgspec.to_builtins(state))
         raise RemoteError(ended.code, ended.kind, ended.message, ended.data)

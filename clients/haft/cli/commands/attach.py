@@ -13,16 +13,17 @@ import sys
 
 from msgspec import UNSET, structs, to_builtins
 
-from haft_protocol.states import HandleState, Pending, Stopped
+from haft_protocol.states import HandleState, Pending, Stopped, Waiting
 
 from ...errors import ConnectionLost, RemoteError
 from .. import show
-from ..options import UsageError, chosen_address, host_option, is_remote, open_address, session
+from ..options import UsageError, chosen_address, command_for, is_remote, open_address, session
 from ..statuses import Status
 from ..terminal.attachment import Attachment
 from ..terminal.keyboard import prefix_key
 from ..terminal.own_terminal import Overdue, OwnTerminal, drop_late_messages
 from ..terminal.pollable_client import PollableClient
+from ..typed_states import answer_example
 
 EPILOG = r"""
 Keys go to the program, except those after C-\ :
@@ -75,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     connected = open_address(chosen_address(options), start=False)
     line = PollableClient(connected, session=named, name="haft attach")
     with line:
-        state = _look(line, options.id)
+        state = _look(line, options)
         if isinstance(state, Stopped):
             show.show_line(to_builtins(_unasked(state)))
             logs = _command(options, "logs")
@@ -181,11 +182,14 @@ def terminals(command: str, alternative: str) -> tuple[int, int]:
     return sys.stdin.fileno(), sys.stdout.fileno()
 
 
-def _look(line: PollableClient, handle: str) -> HandleState:
+def _look(line: PollableClient, options: argparse.Namespace) -> HandleState:
     """Fetch the state and require a terminal; the read offset stays."""
+    handle: str = options.id
     state = line.fetch(handle, cursor=0, max_bytes=0)
     if isinstance(state, Pending):
-        raise UsageError(f"{handle} does not run yet; attach when it does")
+        raise UsageError(
+            f"{handle} does not run yet: it awaits approval; decide on it with {_command(options, 'approve')}, then attach"
+        )
     if isinstance(state, Stopped):
         return state
     try:
@@ -193,6 +197,11 @@ def _look(line: PollableClient, handle: str) -> HandleState:
     except RemoteError as refused:
         if refused.code != _INVALID_PARAMS:
             raise
+        if isinstance(state, Waiting):
+            example = _command(options, "answer", answer_example(state.question))
+            raise UsageError(
+                f"{handle} runs without a terminal and asks a question; answer it: {example}"
+            ) from None
         raise UsageError(
             f"{handle} runs without a terminal; read it with `haft fetch {handle} --wait output` or "
             f"`haft logs -f {handle}`, give it input with `haft apply {handle} --line …`"
@@ -208,7 +217,5 @@ def _say_detached(options: argparse.Namespace, how: str) -> None:
     show.line(f"{options.id}: {how}; {_command(options, 'attach')} comes back", "dim")
 
 
-def _command(options: argparse.Namespace, name: str) -> str:
-    named = session(options)
-    where = f"--session {named} " if named and not os.environ.get("HAFT_SESSION") else ""
-    return f"`haft {host_option(options)}{where}{name} {options.id}`"
+def _command(options: argparse.Namespace, name: str, value: str = "") -> str:
+    return command_for(options, f"{name} {options.id} {value}")
