@@ -1409,7 +1409,7 @@ export interface ToolDescription {
   actions: string[];
   /** the tool's own parameters; of a stateful tool, those of spawn */
   parameters: ParameterInfo[];
-  /** what the tool may do, a sentence for each rule; absent for a tool without rules */
+  /** what the tool may do, a sentence for each rule, after `Refused here:` with the reason where its rules would be refused in this root; absent for a tool without rules */
   access?: string[];
 }
 

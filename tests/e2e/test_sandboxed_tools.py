@@ -288,6 +288,8 @@ def test_a_rule_that_cannot_be_enforced_refuses_the_call(project: Project) -> No
         project.call("writer")
     assert caught.value.data["reason"] == "sandbox"
     assert f"{project.root}/missing" in caught.value.message
+    shown = run_haft(["access", "writer"], env=project.daemon.env, cwd=project.root).stdout
+    assert shown.startswith(f"Refused here: {caught.value.message}\n")
 
 
 def test_a_tool_that_could_change_its_own_rules_is_refused(project: Project) -> None:
@@ -308,8 +310,21 @@ def test_a_tool_that_could_change_its_own_rules_is_refused(project: Project) -> 
                 "spawn", tool="worker", id="own", root=str(root), args={"code": "true"}
             )
         assert caught.value.data["reason"] == "sandbox"
-        assert "change haft's own files" in caught.value.message
+        assert "change haft's own file" in caught.value.message
+        (described,) = project.wire.call("tools/describe", tools=["worker"], root=str(root))[
+            "tools"
+        ]
+        assert described["access"][0] == f"Refused here: {caught.value.message}"
     alias.unlink()
+
+
+def test_a_refusal_names_a_missing_own_file_as_missing(project: Project) -> None:
+    config = project.daemon.config / "haft" / "config.toml"
+    assert not config.exists()
+    with pytest.raises(Refused, match=r"own file .*/config\.toml, which does not exist yet, and"):
+        project.wire.call(
+            "spawn", tool="worker", id="own", root=str(config.parent), args={"code": "true"}
+        )
 
 
 def test_a_tool_reaches_the_hosts_of_its_rules_by_the_proxy(project: Project, port: int) -> None:
@@ -354,7 +369,7 @@ def test_haft_access_shows_the_rules_in_words(project: Project) -> None:
     def shown(*words: str) -> str:
         return run_haft(["access", *words], env=project.daemon.env, cwd=project.root).stdout
 
-    assert "may read, write and execute the root" in shown("worker")
+    assert shown("worker").startswith("Files: may read, write and execute the root")
     assert "no rules" in shown("free")
     assert "not enforced" in shown("unsafe")
     assert (

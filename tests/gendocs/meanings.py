@@ -345,7 +345,7 @@ MEANINGS: dict[str, str] = {
     "ToolDescription.stateful": "it runs as a handle across calls",
     "ToolDescription.actions": "the actions that the tool supports",
     "ToolDescription.parameters": "the tool's own parameters; of a stateful tool, those of spawn",
-    "ToolDescription.access": "what the tool may do, a sentence for each rule; absent for a tool without rules",
+    "ToolDescription.access": "what the tool may do, a sentence for each rule, after `Refused here:` with the reason where its rules would be refused in this root; absent for a tool without rules",
     "ToolInfo.description": "the summary, for choosing a tool; the description where there is no summary",
     "ToolInfo.parameters": "a JSON Schema",
     "ToolInfo.stateful": "it runs as a handle across calls",

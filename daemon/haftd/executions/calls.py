@@ -15,13 +15,14 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from haft_protocol.errors import spawn_failed
+from haft_protocol.errors import RpcError, spawn_failed
 from haft_protocol.methods import Surface
 from haftd.core.handles import Handle
 from haftd.core.output_file import keep_file
 from haftd.core.registry import SpawnKey
 from haftd.host.cgroup import Cgroup
 from haftd.host.files.own_files import own_file_in
+from haftd.host.launch.spawn import sandbox_refusal
 from haftd.host.limit_group import Containment, LimitGroup
 from haftd.host.process.identity import Identity
 from haftd.host.process.process_tag import ProcessTag
@@ -33,12 +34,18 @@ from haftd.proxy.server import Proxy
 from haftd.runtimes.base import Call, Mediation
 from haftd.runtimes.wasm.plan import worker_launch
 from haftd.runtimes.wasm.worker import VARIABLE
-from haftd.tools.calls.confinement import grants_of, program_sandbox
+from haftd.tools.calls.confinement import (
+    grants_of,
+    mediated_policy,
+    policy_in_force,
+    program_sandbox,
+    sandbox_of,
+)
 from haftd.tools.calls.environment import build, call_value, granted_variables
 from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
 from haftd.tools.definitions.access import ALWAYS_INHERITED, NOTHING, AccessPolicy
 from haftd.tools.definitions.definition import Tool
-from haftd.tools.definitions.runtime_names import MEDIATED
+from haftd.tools.definitions.runtime_names import MEDIATED, served_names
 from haftd.tools.definitions.server_tools import server_of
 
 log = structlog.get_logger("haftd.executions.calls")
@@ -150,10 +157,23 @@ def _refuse_own(grants: Iterable[Grant], settings: LaunchSettings) -> None:
         )
         if own:
             raise spawn_failed(
-                f"its access rule for {grant.path} lets it change haft's own files in {own}, and "
+                f"its access rule for {grant.path} lets it change haft's own {_own_name(own)}, and "
                 "so its rules: grant a folder beside them, or call it with another root",
                 reason="sandbox",
             )
+
+
+def _own_name(own: str) -> str:
+    if os.path.isdir(own):  # noqa: PTH112
+        return f"files in {own}"
+    absent = "" if os.path.lexists(own) else ", which does not exist yet"
+    return f"file {own}{absent}"
+
+
+def _changeable(policy: AccessPolicy, root: str) -> tuple[Grant, ...]:
+    """Return the grants of a mediated tool; without rules about files it may change the root."""
+    grants = grants_of(policy)
+    return (Grant(root, frozenset({"update"})),) if grants is None else grants
 
 
 def _may_inherit(resolved: ResolvedCall) -> Callable[[str], bool] | None:
@@ -248,6 +268,22 @@ class Calls(msgspec.Struct):
             tool.name, launch.argv, launch.cwd, env_of, limits, "null", launch.sandbox
         )
         return replace(call, launch=self._completed(resolved, call.launch, call.launch.env))
+
+    def sandbox_refusal(self, tool: Tool, root: str) -> str:
+        """Return the sentence with which a start in the root refuses the tool's rules, or an empty
+        string; a runtime that a template chooses counts as `stdio`."""
+        runtime = tool.runtime if tool.runtime in served_names() else "stdio"
+        try:
+            policy = policy_in_force(tool, root, self.settings.environ)
+            sandbox = sandbox_of(tool, policy, root, runtime)
+            if runtime == MEDIATED:
+                _refuse_own(_changeable(mediated_policy(tool, policy), root), self.settings)
+            elif policy is not None and (tool.is_module or sandbox is not None):
+                _refuse_own(grants_of(policy) or (), self.settings)
+        except RpcError as refusal:
+            return refusal.message
+        why = "" if sandbox is None else sandbox_refusal(sandbox)
+        return why and spawn_failed(why).message
 
     def clear_up(self, call: Call, confirmed: bool) -> None:
         """Remove a call's resources; unconfirmed processes stay recorded for recovery."""
@@ -345,9 +381,7 @@ class Calls(msgspec.Struct):
             return None
         environ, tool = self.settings.environ, ready.tool.name
         sandbox = program_sandbox(policy, root)
-        everything = (Grant(root, frozenset({"update"})),)
-        grants = everything if sandbox.grants is None else sandbox.grants
-        _refuse_own(grants, self.settings)
+        _refuse_own(_changeable(policy, root), self.settings)
         own = [rule.name for rule in policy.env or ()]
         of_programs = {name for rule in policy.commands or () for name in rule.envs}
         variables = granted_variables(environ, client, self.secret_env, policy.may_see, own)

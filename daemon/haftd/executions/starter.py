@@ -16,7 +16,7 @@ from msgspec import UnsetType
 from msgspec.structs import replace
 
 from haft_protocol.errors import unsupported_runtime
-from haft_protocol.methods import SpawnParams
+from haft_protocol.methods import SpawnParams, ToolDescription
 from haftd.core.handles import Handle, HandleSettings
 from haftd.core.registry import Registry
 from haftd.core.spool import Spool
@@ -79,6 +79,19 @@ class Starter(msgspec.Struct):
         )
         ready = self._prepared(tool, params.args, context, call_id, client)
         return replace(ready, splits_stderr=params.split_stderr, is_transient=not params.retain)
+
+    def describe(self, name: str, named_root: str | None) -> ToolDescription:
+        """Describe a tool, with the refusal of its rules in this root; raises as
+        `Catalogue.describe`."""
+        description = self.catalogue.describe(name, named_root)
+        if isinstance(description.access, UnsetType):
+            return description
+        tool = self.catalogue.ready(name, named_root, ())
+        root = self.launch_settings.root if named_root is None else named_root
+        refusal = self.calls.sandbox_refusal(tool, _runs_in(tool, root))
+        if not refusal:
+            return description
+        return replace(description, access=(f"Refused here: {refusal}", *description.access))
 
     def change(self, ready: Prepared, new_args: Mapping[str, Any]) -> Prepared:
         """Return the spawn with other arguments, under the same definition even if replaced."""

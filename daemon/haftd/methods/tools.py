@@ -14,6 +14,7 @@ from haft_protocol.methods import (
 )
 from haftd.caller import Caller
 from haftd.daemon import Reload
+from haftd.executions.starter import Starter
 from haftd.threads import run_in_thread
 from haftd.tools.catalogue import Catalogue
 
@@ -41,11 +42,11 @@ def tools_list(
 
 
 def tools_describe(
-    catalogue: Catalogue, caller: Caller, params: ToolsDescribeParams
+    starter: Starter, caller: Caller, params: ToolsDescribeParams
 ) -> ToolsDescribeResult:
     """Describe the tools in full; an unknown one fails the call."""
     root = None if isinstance(params.root, UnsetType) else params.root
-    return ToolsDescribeResult(tuple(catalogue.describe(name, root) for name in params.tools))
+    return ToolsDescribeResult(tuple(starter.describe(name, root) for name in params.tools))
 
 
 def tools_reload(

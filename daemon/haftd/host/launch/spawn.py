@@ -481,6 +481,18 @@ def _give_ruleset(sandbox: Sandbox | None, launched: LaunchedProcess, fds: Spawn
     return ruleset
 
 
+def sandbox_refusal(sandbox: Sandbox) -> str:
+    """Return the message with which a start would refuse the sandbox, or an empty string."""
+    try:
+        _confinement(sandbox)
+        os.close(landlock.make_ruleset(sandbox, "/bin/true"))
+    except landlock.CannotEnforce as why:
+        return _no_sandbox(str(why)).message
+    except LaunchFailed as failure:
+        return failure.message
+    return ""
+
+
 def _no_sandbox(why: str) -> LaunchFailed:
     return LaunchFailed(
         f"The tool's sandbox cannot be enforced, so nothing was run: {why}.", "sandbox"
