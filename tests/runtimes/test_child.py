@@ -6,8 +6,6 @@ import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 import trio
@@ -59,6 +57,17 @@ async def test_unread_output_is_kept_when_detached(
     assert kit.lives(call) == []
 
 
+async def ended_by(limits: dict[str, float]) -> str | None:
+    """Return the limit that ends a program which sleeps."""
+    call, port = kit.shell("exec sleep 60"), Recorder(grace_s=0.1)
+    with trio.fail_after(30):
+        async with await Child.start(call, port, ResourceLimits(limits)) as child:
+            port.started(PipeControl(call, port, child))
+            await child.run([Output(child.stdout, child.emit)], Plain())
+    assert port.end is not None
+    return port.end.limit
+
+
 async def test_a_sum_whose_files_may_wait_is_read_in_a_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -69,6 +78,22 @@ async def test_a_sum_whose_files_may_wait_is_read_in_a_thread(
         return 2
 
     monkeypatch.setattr(usage, "memory", memory)
-    child = cast(Any, SimpleNamespace(_limits=ResourceLimits({"memory": 1})))
-    assert await Child._passed_limit(child, (os.getpid(),)) == "memory"
-    assert threads != [threading.current_thread()]
+    assert await ended_by({"memory": 1}) == "memory"
+    assert threads and threading.current_thread() not in threads
+
+
+async def test_processes_are_counted_while_a_sum_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_reading, is_ended = threading.Event(), threading.Event()
+
+    def cpu_s(pids: Iterable[int]) -> float:
+        if threading.current_thread() is not threading.main_thread():
+            is_reading.set()
+            is_ended.wait(60)
+        return 0.0
+
+    monkeypatch.setattr(usage, "cpu_s", cpu_s)
+    monkeypatch.setattr(usage, "tasks", lambda pids: 3 if is_reading.is_set() else 1)
+    try:
+        assert await ended_by({"processes": 2, "cpu_s": 60}) == "processes"
+    finally:
+        is_ended.set()

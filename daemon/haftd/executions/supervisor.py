@@ -243,8 +243,8 @@ class Supervisor:
                     except (Skipped, RpcError) as refused:
                         return refused
                     gate = None
-                    self._due += 1
                     handle.approve(terminal=call.launch.terminal)
+                    self._due += 1
                 await self._take_turn()
                 if call.launch.terminal:
                     handle.timeline.initial_size = call.launch.rows, call.launch.cols

@@ -1,6 +1,6 @@
 """Waits for handles, the one place where a call waits for them. No wait has a task: a handle's
-changes evaluate the condition, and one task settles the waits whose condition holds, and has their
-deadlines."""
+changes evaluate the condition. Waits whose condition holds are settled after the callbacks of the
+same pass of the loop, or by one task, which has all deadlines."""
 
 from __future__ import annotations
 

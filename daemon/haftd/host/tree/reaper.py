@@ -55,7 +55,7 @@ class Reaper:
                 pending = self.reap()
         finally:
             ends_seen.remove(look)
-            signal.signal(signal.SIGCHLD, before)
+            signal.signal(signal.SIGCHLD, before or signal.SIG_DFL)  # None: not Python's
 
     def _wake(self) -> None:
         self._wakened.set()

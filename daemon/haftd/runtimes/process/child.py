@@ -37,8 +37,8 @@ log = structlog.get_logger("haftd.runtimes.process.child")
 _DETACH_AFTER_S = 0.5
 _POLL_AFTER_OUTPUT_S = 0.5
 _TERM = 1 << 14
-_readers = trio.CapacityLimiter(4)
-"""Threads that read sums: such a read may wait for a process of the handle."""
+_readers = trio.CapacityLimiter(64)
+"""Threads that read sums, one for a handle: such a read may wait for a process of the handle."""
 _LOOKS_AT_MASK, _LOOK_S = 5, 0.002
 
 
@@ -112,7 +112,8 @@ class Child:
         self._io_ended: trio.Event | None = None
         self._passed: str | None = None
         self._pause: trio.CancelScope | None = None
-        """The watch of sums, which output shortens as a sign of work."""
+        """The watch of resources, which output shortens as a sign of work."""
+        self._is_reading = False
         self._is_terminated = False
         self._reported = False
         self._complete = False
@@ -379,33 +380,44 @@ class Child:
     async def _watch_limits_during(self, wait: Callable[[], Awaitable[object]]) -> None:
         async with trio.open_nursery() as nursery:
             if self._limits.are_polled:
-                nursery.start_soon(self._watch_sums)
+                nursery.start_soon(self._watch_use, nursery)
             if self._limits.group is not None:
                 nursery.start_soon(self._watch_group, self._limits.group)
             await wait()
             nursery.cancel_scope.cancel()
 
-    async def _watch_sums(self) -> None:
-        pause_s = FIRST_PAUSE_S
+    async def _watch_use(self, nursery: trio.Nursery) -> None:
+        """Count the processes, and have their sums read beside: a read must not delay the count."""
+        limits, pause_s = self._limits, FIRST_PAUSE_S
         while True:
             self._pause = trio.CancelScope(deadline=trio.current_time() + pause_s)
             with self._pause:
                 await trio.sleep_forever()
             await take_turn()
-            limit = await self._passed_limit(self.members())
+            pids = self.members()
+            limit = limits.passed_count(pids)
+            if limit is None and not limits.reads_may_wait:
+                limit = limits.passed_sum(pids)
             if limit is not None:
                 self.pass_limit(limit)
                 return
-            pause_s = self._limits.next_pause_s(pause_s)
+            if limits.reads_may_wait and not self._is_reading:
+                self._is_reading = True
+                nursery.start_soon(self._read_sums, pids)
+            pause_s = limits.next_pause_s(pause_s)
 
-    async def _passed_limit(self, pids: Sequence[int]) -> str | None:
-        limits = self._limits
-        limit = limits.passed_count(pids)
-        if limit is None and limits.reads_may_wait:
-            return await trio.to_thread.run_sync(
-                limits.passed_sum, pids, abandon_on_cancel=True, limiter=_readers
+    async def _read_sums(self, pids: Sequence[int]) -> None:
+        try:
+            limit = await trio.to_thread.run_sync(
+                self._limits.passed_sum, pids, abandon_on_cancel=True, limiter=_readers
             )
-        return limits.passed_sum(pids) if limit is None else limit
+        finally:
+            self._is_reading = False
+        if limit is not None:
+            self.pass_limit(limit)
+        elif self._pause is not None:
+            next_look = trio.current_time() + self._limits.longest_pause_s
+            self._pause.deadline = min(self._pause.deadline, next_look)
 
     async def _watch_group(self, group: LimitGroup) -> None:
         self.pass_limit(await group.wait_passed())
