@@ -31,6 +31,7 @@ def run(code: str) -> str:
         "idna.core",
         "pickle",
         "ssl",
+        "trio._dtls",
         "typing_extensions",
     ],
 )
@@ -54,6 +55,7 @@ def test_no_stub_is_left() -> None:
         "idna",
         "pickle",
         "ssl",
+        "trio._dtls",
         "twisted",
         "typing_extensions",
     )
@@ -69,3 +71,14 @@ def test_tls_and_international_names_are_loaded_at_their_first_use_by_trio() -> 
         "print(trio._ssl._stdlib_ssl.SSLWantReadError is __import__('ssl').SSLWantReadError)"
     )
     assert run(code).splitlines() == ["[]", "xn--bcher-kva", "True"]
+
+
+def test_dtls_is_loaded_at_its_first_use() -> None:
+    code = (
+        f"import sys; {_LEAVE_OUT}stub_unused_imports(); import trio\n"
+        "print('trio._dtls' in sys.modules, hasattr(trio, 'DTLS'))\n"
+        "print(trio.DTLSEndpoint is sys.modules['trio._dtls'].DTLSEndpoint)\n"
+        "from trio import DTLSChannel, DTLSChannelStatistics\n"
+        "print(DTLSChannel.__name__, DTLSChannelStatistics.__name__)"
+    )
+    assert run(code).splitlines() == ["False False", "True", "DTLSChannel DTLSChannelStatistics"]

@@ -7,14 +7,17 @@ import ctypes
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
+
+_DTLS = ("DTLSChannel", "DTLSChannelStatistics", "DTLSEndpoint")
+"""Classes that trio takes from `trio._dtls`."""
 
 
 def stub_unused_imports() -> None:
     """Import structlog without asyncio and the libraries that it supports, jsonschema_rs without
-    email, trio without a search for libpthread, and without TLS and international names until they
-    are used, msgspec without typing_extensions.
+    email, trio without a search for libpthread, and without TLS, DTLS and international names until
+    they are used, msgspec without typing_extensions.
 
     Call before any other import of these.
     """
@@ -47,8 +50,10 @@ def _import_jsonschema() -> None:
 
 def _import_trio() -> None:
     """Import trio; to find libpthread for thread names, `ctypes.util` would run ldconfig."""
-    util = empty_module("ctypes.util")
+    util, dtls = empty_module("ctypes.util"), empty_module("trio._dtls")
     setattr(util, "find_library", "lib{}.so.0".format)  # noqa: B010
+    for name in _DTLS:
+        setattr(dtls, name, _Unloaded)
     if hasattr(ctypes, "util"):
         import trio
 
@@ -56,11 +61,33 @@ def _import_trio() -> None:
     ctypes.util = util
     try:
         with contextlib.ExitStack() as stack:
-            for stub in (util, DeferredModule("ssl"), DeferredModule("idna")):
+            for stub in (util, dtls, DeferredModule("ssl"), DeferredModule("idna")):
                 stack.enter_context(stubbed(stub.__name__, stub))
-            import trio  # noqa: F401
+            import trio
     finally:
         del ctypes.util
+    if vars(trio).get("DTLSEndpoint") is _Unloaded:
+        _defer(trio, "trio._dtls", _DTLS)
+
+
+class _Unloaded:
+    """In place of a class that a package takes from a stubbed module at its import."""
+
+
+def _defer(package: ModuleType, module: str, names: Sequence[str]) -> None:
+    """Have `package` import `names` from `module` when one is used."""
+    for name in names:
+        delattr(package, name)
+
+    def load(name: str) -> object:
+        if name not in names:
+            raise AttributeError(f"module {package.__name__!r} has no attribute {name!r}")
+        loaded = importlib.import_module(module)
+        for each in names:
+            setattr(package, each, getattr(loaded, each))
+        return getattr(loaded, name)
+
+    setattr(package, "__getattr__", load)  # noqa: B010
 
 
 class DeferredModule(ModuleType):
