@@ -11,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 
+from haftd.host import timer
 from haftd.methods import wait as wait_module
 from haftd.methods.base import HandleWait, then
 from haftd.methods.wait import RegisteredWait, _waits, register
@@ -107,7 +108,11 @@ def test_a_wait_ends_at_its_deadline_and_leaves_none_behind() -> None:
 
 
 @pytest.mark.parametrize("others", [0, 3])
-def test_a_wait_is_evaluated_again_at_its_time(others: int) -> None:
+def test_a_wait_is_evaluated_again_at_its_time_without_a_timer(
+    others: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timer, "call_in", lambda *_: False)
+
     async def main() -> float:
         bell, outcomes = Bell(), list[object]()
         due, began = [5.0], trio.current_time()

@@ -1,7 +1,7 @@
 """High-resolution timer: trio's deadlines have epoll's milliseconds.
 
 Each trio run has one timerfd, for its earliest callback, called among those of readable
-descriptors. If the kernel grants none, no callback is called: callers also set a trio deadline.
+descriptors. If the kernel grants none, callers set a trio deadline.
 """
 
 from __future__ import annotations
@@ -76,11 +76,16 @@ class _Timer:
 _timer = readiness.LoopLocal("timer", _Timer)
 
 
-def call_in(seconds: float, callback: Callable[[], object]) -> None:
-    """Call `callback` once after `seconds`; an equal callback's time is replaced. It must not raise."""
+def call_in(seconds: float, callback: Callable[[], object]) -> bool:
+    """Call `callback` once after `seconds`; an equal callback's time is replaced. It must not raise.
+
+    Returns False without a timer: it is not called then.
+    """
     timer = _timer.get()
-    if timer.fd >= 0:
-        timer.set(callback, time.monotonic() + seconds)
+    if timer.fd < 0:
+        return False
+    timer.set(callback, time.monotonic() + seconds)
+    return True
 
 
 def cancel(callback: Callable[[], object]) -> None:

@@ -135,7 +135,10 @@ class _Waits:
         self._scope = trio.CancelScope()
         self._is_parked = False
         self._is_settling = False
+        self._armed = inf
+        """Time that the timer or the scope is set to."""
         self._is_timed = False
+        """True if that is the timer; the scope's deadline then means nothing."""
         self._task = trio.lowlevel.spawn_system_task(self._run)
 
     def put(self, wait: RegisteredWait) -> None:
@@ -152,13 +155,14 @@ class _Waits:
         self._number += 1
         time: _Time = [when, self._number, wait]
         heappush(self._times, time)
-        if when < self._scope.deadline:
+        if when < self._armed:
             self._arm()
         return time
 
     async def _run(self) -> None:
         while True:
             with trio.CancelScope() as self._scope:
+                self._armed = inf
                 self._arm()
                 while True:
                     if self._due:
@@ -196,6 +200,7 @@ class _Waits:
             _, _, wait = heappop(self._times)
             if wait is not None:
                 wait.ring_at(now)
+        self._armed = -inf
         self._arm()
 
     def _arm(self) -> None:
@@ -204,15 +209,19 @@ class _Waits:
         while times and times[0][2] is None:
             heappop(times)
         first = times[0][0] if times else inf
+        if first == self._armed:
+            return
+        self._armed = first
+        left = inf if first == inf else first - trio.current_time()
+        # The timer alone: a change of the scope's deadline takes trio three times as long.
+        if left < timer.LOOP_RESOLUTION_S and timer.call_in(left, self._ring_in_time):
+            self._is_timed = True
+            return
+        if self._is_timed:
+            self._is_timed = False
+            timer.cancel(self._ring_in_time)
         if first != self._scope.deadline:
             self._scope.deadline = first
-            left = first - trio.current_time()
-            if left < timer.LOOP_RESOLUTION_S:
-                self._is_timed = True
-                timer.call_in(left, self._ring_in_time)
-            elif self._is_timed:
-                self._is_timed = False
-                timer.cancel(self._ring_in_time)
 
 
 _waits = readiness.LoopLocal("waits", _Waits)
