@@ -187,3 +187,14 @@ def test_a_definition_on_a_page_is_taken_as_it_stands(name: str, text: str) -> N
     elsewhere = ("a local tool needs a `command`", "it is 'sqlite'; it must be one of")
     problems = [problem.message for problem in read(text)[1]]
     assert [each for each in problems if not each.startswith(elsewhere)] == [], name
+
+
+def test_the_audit_logs_table_has_every_event() -> None:
+    daemon = "".join(path.read_text() for path in (ROOT / "daemon" / "haftd").rglob("*.py"))
+    events = re.findall(r'record_action\(\s*"([^"]+)"', daemon)
+    events += re.findall(r'audit_record\(.*?return "([^"]+)", \{', daemon, re.DOTALL)
+    events += re.findall(r'"event":"([^"]+)"', daemon)
+    assert {"spawn", "approval", "answer", "lost"} <= {*events}
+    page = (ROOT / "docs" / "secrets.md").read_text()
+    (row,) = re.findall(r"^\| `event` \|.*", page, re.MULTILINE)
+    assert [event for event in events if f"`{event}`" not in row] == []
