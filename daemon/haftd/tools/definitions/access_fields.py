@@ -32,6 +32,7 @@ _HOST = lazy_pattern(
 _NAME = lazy_pattern(r"[A-Za-z_*][A-Za-z0-9_*]*")
 _BARE_VARIABLE = lazy_pattern(r"\$([A-Za-z_]\w*)")
 _SCHEME = lazy_pattern(r"[a-z][a-z0-9+.-]*")
+_TABLES = "it must have one table for each rule:"
 _BASE = AccessPolicy(fs=(PathRule(".", frozenset(RIGHTS)),), net=(), env=(), commands=())
 
 
@@ -72,14 +73,21 @@ def access_policy(
     return AccessPolicy(fs, net, env, commands)
 
 
+def _refuse_one_table(value: Mapping[str, Any], kind: str, key: str) -> None:
+    """Raise `InvalidField` for a rule in single brackets, which stands where a list has rights."""
+    if key in value:
+        raise wrong(f"{_TABLES} `[[tools.X.access.{kind}]]`, in double brackets", kind)
+
+
 def _list(value: object, kind: str, read: Callable[[Any, str], Any]) -> tuple[Any, ...]:
     if not isinstance(value, list):
-        raise wrong(f"it must be a list of tables, as `[[tools.X.access.{kind}]]`", kind)
+        raise wrong(f"{_TABLES} `[[tools.X.access.{kind}]]`", kind)
     return tuple(read(item, str(at)) for at, item in enumerate(value))
 
 
 def _fs(value: object) -> tuple[PathRule, ...]:
     if isinstance(value, dict):
+        _refuse_one_table(value, "fs", "path")
         rules = []
         for word, paths in value.items():
             if word not in _WORDS:
@@ -195,6 +203,7 @@ def _is_address(host: str) -> bool:
 
 def _env(value: object) -> tuple[EnvRule, ...]:
     if isinstance(value, dict):
+        _refuse_one_table(value, "env", "name")
         for word in value:
             if word != "read":
                 raise wrong("there is no such right; it is `read`", "env", word)
