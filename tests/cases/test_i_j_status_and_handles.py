@@ -155,6 +155,8 @@ def test_RB_048_after_a_restart_lost_work_is_reported_and_its_id_not_reused(
     assert "x" not in others
     state = desk.fetch("x")
     assert state["ended_by"]["by"] == "lost" and "other" not in str(state)
+    # By the guardian or by this daemon: the sentence is true of both.
+    assert "the tool's processes were ended as well" in state["error"]["message"]
     desk.spawn("echo", "again", as_="x", wait="stopped")
     assert desk.last["generation"] == 2
     desk._call("session/close")

@@ -66,8 +66,8 @@ _SENTENCES: dict[By, str] = {
     "disconnect": "It was ended because the last connection of its session closed",
     "shutdown": "It was ended because haftd was shut down",
     "limit": "It was ended because it passed one of its limits",
-    "lost": "haftd itself ended while this ran; what it had started was ended at the next start, and "
-    "its output is lost. Start it again if it is still wanted",
+    "lost": "haftd itself ended while this ran; the tool's processes were ended as well, and its output is "
+    "lost. Start it again if it is still wanted",
 }
 
 
