@@ -98,13 +98,16 @@ def test_an_answer_has_the_requested_type(
 ) -> None:
     id = f"{name}-{value.replace(' ', '_')}"
     inquiry = desk.spawn(name, id)
-    assert desk.haft("answer", inquiry, value) == (0, "", "")
+    given = ("yes" if answer else "no") if name == "bool" else value
+    text = "Really? [31m" if name == "bool" else "q?"
+    answered = f"work/{id}: answered {given} ({text})\n"
+    assert desk.haft("answer", inquiry, value) == (0, "", answered)
     assert desk.result(id) == answer and type(desk.result(id)) is type(answer)
 
 
 def test_an_answer_can_be_remembered(desk: Desk) -> None:
     inquiry = desk.spawn("lasting", "first")
-    assert desk.haft("answer", inquiry, "yes", "--remember", "session") == (0, "", "")
+    assert desk.haft("answer", inquiry, "yes", "--remember", "session")[0] == 0
     assert (
         desk.client.call("spawn", tool="lasting", id="next", wait="stopped")["state"] == "stopped"
     )
@@ -116,7 +119,8 @@ def test_an_answer_can_be_remembered(desk: Desk) -> None:
 
 def test_a_handle_id_selects_its_question_and_a_pipe_may_answer(desk: Desk) -> None:
     desk.spawn("secret", "piped")
-    assert desk.haft("answer", "piped", "-", given="canary\n")[0] == 0
+    status, out, err = desk.haft("answer", "piped", "-", given="canary\n")
+    assert (status, out, err) == (0, "", "work/piped: answered with a secret (q?)\n")
     assert desk.result("piped") == "canary"
 
 

@@ -217,7 +217,10 @@ def test_a_call_awaiting_approval_reports_the_wait_and_extends_its_time(
         desk.wire.call("spawn", session="work", tool="typed", id="typed", wait="none")
     person = desk.terminal("--session", "work", *words)
     id = "typed" if words[0] == "apply" else "h"
-    person.expect_exact(f"{id}: awaits approval, see `haft approvals` and `haft approve {id}`")
+    end = "" if words[0] == "apply" else " and withdraws the start"
+    person.expect_exact(
+        f"{id}: awaits approval; decide in another terminal: `haft approve {id}`; Ctrl-C ends the wait{end}"
+    )
     assert desk.haft("--session", "work", "approve", id, "--allow")[0] == 0
     person.expect_exact("a\r\n")
     person.expect(pexpect.EOF)

@@ -149,7 +149,10 @@ class AwaitingApproval:
             return
         if awaits:
             id = self._id
-            show.line(f"{id}: awaits approval, see `haft approvals` and `haft approve {id}`")
+            end = "ends the wait and withdraws the start" if self._is_start else "ends the wait"
+            show.line(
+                f"{id}: awaits approval; decide in another terminal: `haft approve {id}`; Ctrl-C {end}"
+            )
 
 
 def _awaits_approval(options: argparse.Namespace, id: object, *, patience: float) -> bool:

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import msgspec
+from msgspec import UnsetType
 
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.methods import InquiriesListResult
@@ -62,7 +63,28 @@ def run(options: argparse.Namespace) -> int:
         )
     if options.json:
         show.document(result)
+    else:
+        show.line(_summary(inquiry, answer), "dim")
     return 0
+
+
+def _summary(inquiry: Inquiry, answer: Any) -> str:
+    """Describe the answer given; that of a secret is left out."""
+    question = inquiry.question
+    name = inquiry.inquiry_id if isinstance(inquiry.handle, UnsetType) else inquiry.handle
+    if isinstance(question.answer_type, Secret):
+        given = "with a secret"
+    elif isinstance(answer, dict):
+        given = " ".join(f"{key}={_value(value)}" for key, value in answer.items())
+    else:
+        given = _value(answer)
+    return f"{inquiry.session}/{name}: answered {show.plain(given)} ({show.plain(question.text)})"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _find(name: str, inquiries: tuple[Inquiry, ...]) -> Inquiry:
