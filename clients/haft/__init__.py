@@ -61,6 +61,9 @@ _end_at_interrupts()
 
 if not TYPE_CHECKING:
 
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
     def __getattr__(name: str) -> object:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pydoc
 import socket
 import threading
 import time
@@ -65,6 +66,12 @@ def test_typed_methods_send_their_arguments_and_return_structs(serve: Serve) -> 
         {"input": {"eof": True}, "id": "build", "timeout_ms": 5, "session": "s"},
         {"id": "build", "grace_ms": 0, "session": "s"},
     ]
+
+
+def test_the_documentation_of_the_package_has_its_classes() -> None:
+    assert set(haft.__all__) <= set(dir(haft))
+    shown = pydoc.plain(pydoc.render_doc(haft))
+    assert "class Haft(" in shown and "class RemoteError(" in shown
 
 
 def test_await_takes_lists_only(serve: Serve) -> None:
