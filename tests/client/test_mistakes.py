@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import inspect
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,8 @@ from typing import Any
 import pytest
 
 from haft.__main__ import main
+from haft.cli import COMMANDS, STARTERS
+from haft.cli.parsers import command_module
 from haft.cli.words import in_our_words
 from tests.client.conftest import Serve
 from tests.client.fake import Peer, Refuse, running, stopped
@@ -383,6 +387,13 @@ def test_a_missing_argument_is_shown_as_the_option_that_gives_it(
     [
         (["a | b"], "; `|` is of a shell: haft run -- sh -c 'a | b'"),
         (["make -j4"], "; the words of a command stand apart: haft run -- make -j4"),
+        (["CC=gcc make"], "; variables stand behind env: haft run -- env CC=gcc make"),
+        (
+            ["CC='a b' make"],
+            "; variables stand behind env: haft run -- env 'CC=a b' make",
+        ),
+        (["CC=gcc make | wc"], "; `|` is of a shell: haft run -- sh -c 'CC=gcc make | wc'"),
+        (["CC='a make"], """; variables stand behind env: haft run -- env 'CC='"'"'a make'"""),
         (["CC=gcc", "make"], "; variables stand behind env: haft run -- env CC=gcc make"),
         (
             ["cd", "a b"],
@@ -420,6 +431,21 @@ def test_without_a_daemon_the_commands_that_start_one_are_named(
     assert capsys.readouterr().err.endswith(
         "none; `haft run`, `haft spawn` or `haft shell` starts it\n"
     )
+
+
+def test_a_stop_without_a_daemon_names_no_command_that_starts_one(
+    short_tmp: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAFT_SOCKET", str(short_tmp / "none"))
+    assert main(["stop"]) == 3
+    message = f"haft stop: haftd is not running: no daemon listens at {short_tmp / 'none'}\n"
+    assert capsys.readouterr().err == message
+
+
+def test_the_help_names_exactly_the_commands_that_start_a_daemon() -> None:
+    starts = re.compile(r"\b(?:connect|open_address)\(.*\bstart=(?:True|may_start)")
+    found = {name for name in COMMANDS if starts.search(inspect.getsource(command_module(name)))}
+    assert found == set(STARTERS)
 
 
 @pytest.mark.parametrize("command", [["spawn", "run"], ["fetch", "a"], ["apply", "a", "--eof"]])

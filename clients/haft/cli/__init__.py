@@ -44,5 +44,8 @@ COMMANDS: dict[str, str] = {
 }
 """Commands and their lines in the help."""
 
+STARTERS = ("run", "spawn", "shell", "tools", "access", "trust", "connect", "mcp")
+"""Commands that start a daemon when none answers: for a start, for definitions, or for a client."""
+
 PLAIN = frozenset({"fetch", "ps"})
 """Commands that read JSON without msgspec, a fifth of a short command's time."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..blocking_connection import BlockingConnection
     from ..client import Haft
     from ..daemon_socket import Socket
+    from ..errors import NotRunning
 
     Beyond = Callable[[argparse.Namespace, Sequence[str]], str | None]
     """A command's message about unexpected words."""
@@ -397,6 +398,10 @@ def open_address(address: Address, *, start: bool) -> Socket:
         if start:
             raise
         raise NotRunning(f"{fault}; {START_REMEDY}") from fault
+
+
+def without_start_remedy(fault: NotRunning) -> str:
+    return str(fault).removesuffix(f"; {START_REMEDY}")
 
 
 def chosen_address(options: argparse.Namespace) -> Address:

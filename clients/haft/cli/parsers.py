@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-from . import COMMANDS, PLAIN
+from . import COMMANDS, PLAIN, STARTERS
 from .options import Parser, common
 
 TYPE_CHECKING = False  # `typing` takes 3 ms
@@ -22,11 +22,12 @@ ABOUT = "Holds running tools for you: start one, read it, give it input, end it.
 def _overview() -> str:
     from .statuses import table
 
+    starters = f"{', '.join(STARTERS[:-1])} and {STARTERS[-1]}"
     lines = "".join(f"  {name:12}{summary}\n" for name, summary in COMMANDS.items())
     return f"""\
 commands:
 {lines}
-`haft help COMMAND` shows the options of one. run, spawn, shell, tools, trust and connect start a
+`haft help COMMAND` shows the options of one. {starters} start a
 daemon when none answers; the others say that there is none.
 
 exit status:

@@ -30,7 +30,9 @@ def of_missing_program(words: Sequence[str]) -> str | None:
     "`|` is of a shell: haft run -- sh -c 'ls | wc'"
     """
     first = words[0]
-    if _VARIABLE.fullmatch(first):
+    if len(words) == 1 and _VARIABLE.fullmatch(first) and not _OF_A_SHELL.search(first):
+        words = _split(first)
+    if _VARIABLE.fullmatch(first) and (len(words) > 1 or not _OF_A_SHELL.search(first)):
         return f"variables stand behind env: haft run -- env {shlex.join(words)}"
     if first in _BUILTINS:
         script = shlex.quote(shlex.join(words))
@@ -42,6 +44,14 @@ def of_missing_program(words: Sequence[str]) -> str | None:
     if len(first.split()) > 1:
         return f"the words of a command stand apart: haft run -- {first}"
     return None
+
+
+def _split(text: str) -> list[str]:
+    """Return the words of a command in one text; the text alone if a quote is left open."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return [text]
 
 
 def of_refused_start(

@@ -14,10 +14,17 @@ from haft_protocol.methods import HandleInfo
 
 from ...client import Haft
 from ...daemon_socket import announced_pid, find_socket
-from ...errors import ConnectionLost, ProtocolFault, RemoteError, ReplyTimeout, VersionMismatch
+from ...errors import (
+    ConnectionLost,
+    NotRunning,
+    ProtocolFault,
+    RemoteError,
+    ReplyTimeout,
+    VersionMismatch,
+)
 from .. import show
 from ..confirmation import ask, can_ask, handle_names, live_handles
-from ..options import chosen_address, chosen_socket, connect, is_remote
+from ..options import chosen_address, chosen_socket, connect, is_remote, without_start_remedy
 from ..statuses import Status
 
 EPILOG = """\
@@ -53,6 +60,8 @@ def run(options: argparse.Namespace) -> int:
                 show.line("haft stop: nothing was stopped")
                 return Status.FAILED
             pid = _stop(haft, policy, remote=is_remote(options))
+    except NotRunning as fault:
+        raise NotRunning(without_start_remedy(fault)) from fault
     except VersionMismatch as fault:
         if is_remote(options):
             raise ProtocolFault(
