@@ -56,10 +56,16 @@ class Audit:
         return (Problem(file=self._path, key="", message=f"{self._failure}{lost}"),)
 
     def record(self, event: str, **fields: object) -> None:
-        now = round(self._clock(), 3)
-        line = msgspec.json.encode({"at": now, "event": event, **fields}) + b"\n"
+        self._record({"at": self._now(), "event": event, **fields})
+
+    def _now(self) -> float:
+        return round(self._clock(), 3)
+
+    def _record(self, fields: dict[str, object]) -> None:
+        line = msgspec.json.encode(fields) + b"\n"
         if self._lost_records:
-            line = b'{"at":%r,"event":"lost","records":%d}\n' % (now, self._lost_records) + line
+            lost = fields["at"], self._lost_records
+            line = b'{"at":%r,"event":"lost","records":%d}\n' % lost + line
         try:
             self._write(line)
         except OSError as error:
@@ -73,12 +79,13 @@ class Audit:
     def record_action(
         self, event: str, caller: Caller, handle: Handle | None = None, **more: object
     ) -> None:
-        fields: dict[str, object] = {"client": caller.identity}
+        fields: dict[str, object] = {"at": self._now(), "event": event, "client": caller.identity}
         if handle is not None:
             fields["session"] = handle.session
             fields["handle"] = handle.id
             fields["generation"] = handle.generation
-        self.record(event, **fields, **more)
+        fields.update(more)
+        self._record(fields)
 
     def close(self) -> None:
         if self._fd is not None:

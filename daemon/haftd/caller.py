@@ -53,14 +53,18 @@ class Caller(msgspec.Struct, eq=False):
     @property
     def identity(self) -> dict[str, object]:
         """Fields for the audit log."""
-        who: dict[str, object] = {
-            "name": self.name,
-            "pid": self.pid,
-            "transport": self.transport,
-        }
-        if self.confinement is not None:
-            who |= {"session": self.confinement.session, "handle": self.confinement.handle}
-        return {key: value for key, value in who.items() if value is not None}
+        fields: dict[str, object] = {}
+        if self.name is not None:
+            fields["name"] = self.name
+        if self.pid is not None:
+            fields["pid"] = self.pid
+        fields["transport"] = self.transport
+        if (confinement := self.confinement) is not None:
+            if confinement.session is not None:
+                fields["session"] = confinement.session
+            if confinement.handle is not None:
+                fields["handle"] = confinement.handle
+        return fields
 
     def may(self, permission: Permission) -> bool:
         return self.confinement is None or permission in self.confinement.may

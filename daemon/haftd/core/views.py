@@ -109,6 +109,8 @@ def handle_state(
 
 def needs_of(handle: Handle, reads: InputKind | None) -> Needs:
     """Return the act that the handle waits for; `reads` is the input that its process awaits."""
+    if type(handle.lifecycle) is lifecycle.Running:  # the usual case, told apart at once
+        return reads or "nothing"
     if handle.stopped or handle.stop_requested_by is not None:
         return "nothing"
     if handle.is_awaiting_approval or handle.review == "waits":

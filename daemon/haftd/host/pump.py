@@ -253,10 +253,18 @@ class Writer:
         if self._held and self._held + len(data) > self.limit:
             raise InputFull(self._held, self.limit)
         self._last += 1
+        if not self._queue:
+            count = self._write_now(data)
+            if count == len(data):
+                self._on_written(self._last)
+                return self._last
+            rest = memoryview(data)[count:]
+        else:
+            rest = memoryview(data)
         if self._queue is _NO_ITEMS:
             self._queue = deque()
-        self._queue.append((self._last, memoryview(data)))
-        self._held += len(data)
+        self._queue.append((self._last, rest))
+        self._held += len(rest)
         if len(self._queue) == 1:
             self._write()
         if self._queue:
@@ -302,6 +310,13 @@ class Writer:
         with TerminalChanges(self._fd) as changes:
             while is_hung_up(self._fd, select.POLLOUT):
                 await changes.next()
+
+    def _write_now(self, data: bytes) -> int:
+        """Write the first item without the queue; return the number of bytes, 0 on any error."""
+        try:
+            return os.write(self._fd, data) if data else 0
+        except OSError:
+            return 0  # `_write` meets the error again
 
     def _write(self) -> None:
         while self._queue:

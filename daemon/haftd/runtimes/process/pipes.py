@@ -23,13 +23,16 @@ class _Room:
     __slots__ = ("_event",)
 
     def __init__(self) -> None:
-        self._event = LateEvent()
+        self._event: LateEvent | None = None
 
     def report(self) -> None:
-        event, self._event = self._event, LateEvent()
-        event.set()
+        if self._event is not None:
+            event, self._event = self._event, None
+            event.set()
 
     async def wait(self) -> None:
+        if self._event is None:
+            self._event = LateEvent()
         await self._event.wait()
 
 
