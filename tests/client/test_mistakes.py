@@ -84,6 +84,20 @@ def _type(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
             "play a --speed fast",
             "haft play: argument --speed: it takes a number, as in 2 or 0.5, not 'fast'",
         ),
+        ("shell --id mine", "haft shell: the handle's name stands alone, as in: haft shell mine"),
+        ("shell --id=mine", "haft shell: the handle's name stands alone, as in: haft shell mine"),
+        (
+            "mcp install zed --dry-run",
+            "haft mcp: an entry is shown and not written by --print, as in: haft mcp --print zed",
+        ),
+        (
+            "spawn run --id -x",
+            "haft spawn: a handle's name begins with a letter or a digit, so '-x' is none",
+        ),
+        (
+            "spawn server -e A=1",
+            "haft spawn: the environment is this shell's, as in: A=1 haft spawn server",
+        ),
         ("play", "haft play: FILE is missing: a recording, as `haft record` writes it, or -"),
         ("fetch", "haft fetch: ID is missing: the handle's name, as `haft ps` shows it"),
     ],
@@ -94,6 +108,23 @@ def test_an_invalid_command_line_is_answered_with_the_correct_one(
     assert main(words.split()) == 2
     command = words.split()[0]
     assert capsys.readouterr().err == f"{output}; see `haft {command} --help`\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "output"),
+    [
+        ("--cwd /tmp -- ls", "the folder is given by --root, as in: haft run --root /tmp -- ls"),
+        ("--cwd=/tmp ls", "the folder is given by --root, as in: haft run --root /tmp -- ls"),
+        ("-w", "the folder is given by --root, as in: haft run --root FOLDER -- COMMAND"),
+        ("-e A=1 ls -l", "variables stand behind env, as in: haft run -- env A=1 ls -l"),
+        ("--env A=1 -- ls", "variables stand behind env, as in: haft run -- env A=1 ls"),
+    ],
+)
+def test_options_of_other_programs_are_answered_with_those_of_run(
+    capsys: Capture, words: str, output: str
+) -> None:
+    assert main(["run", *words.split()]) == 125
+    assert capsys.readouterr().err == f"haft run: {output}; see `haft run --help`\n"
 
 
 @pytest.mark.parametrize(
@@ -346,6 +377,7 @@ TOOL = {
             "fast": {"type": "boolean", "default": False},
             "files": {"type": "array", "items": {"type": "string"}, "description": "The files."},
             "mode": {"type": "string", "enum": ["a", "b"]},
+            "port": {"type": "integer"},
         },
         "required": ["files"],
     },
@@ -377,6 +409,9 @@ def test_a_missing_argument_is_shown_as_the_option_that_gives_it(
         "haft spawn: They do not fit: files: it is required; it is given by --arg 'files:=[\"…\"]'; "
         "`haft tools need` shows the arguments\n"
     )
+    problems[0]["path"] = "port"
+    assert main(["spawn", "need"]) == 4
+    assert "; it is given by --arg port=1; " in capsys.readouterr().err
     assert main(["spawn", "need", "--json"]) == 4
     message = json.loads(capsys.readouterr().out)["error"]["message"]
     assert message == "They do not fit: files: it is required."
@@ -466,7 +501,7 @@ def test_a_tool_is_shown_with_the_type_and_meaning_of_each_argument(
     assert capsys.readouterr().out == (
         "need (user, stdio): runs to its end\n\nCount.\n\narguments:\n"
         "  files: list of text, required\n      The files.\n"
-        "  fast: true | false (default: false)\n  mode: a | b\n\n"
+        "  fast: true | false (default: false)\n  mode: a | b\n  port: whole number\n\n"
         "example:\n  haft spawn need --arg 'files:=[\"…\"]'\n"
     )
     assert main(["tools", "need", "--json"]) == 0

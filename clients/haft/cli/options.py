@@ -237,6 +237,10 @@ class Parser(argparse.ArgumentParser):
         for word, following in zip(self._words, self._words[1:], strict=False):
             is_option = following.partition("=")[0] in self._option_string_actions
             if word == option and following[:1] == "-" and not is_option and following != "--":
+                if self._option_string_actions[option].dest in ("id", "stdin_from"):
+                    return (
+                        f"a handle's name begins with a letter or a digit, so {following!r} is none"
+                    )
                 return f"{option} has no value; one that begins with a dash: {option}={following}"
         return f"{option} wants a value"
 

@@ -42,10 +42,15 @@ class Argument(msgspec.Struct, frozen=True):
     def example(self) -> str:
         """Return the argument as an option: `--arg 'files:=["…"]'`.
 
+        The daemon decodes a text where the tool takes a number, true or false, so `=` does for it.
+
         >>> Argument("files", {"type": "array"}, True).example
         "--arg 'files:=[…]'"
+        >>> Argument("port", {"type": "integer"}, True).example
+        '--arg port=1'
         """
-        sign = "=" if self.is_text else ":="
+        is_scalar = self.schema.get("type") in ("integer", "number", "boolean")
+        sign = "=" if self.is_text or is_scalar else ":="
         return f"--arg {_quoted(f'{self.name}{sign}{_value(self.schema)}')}"
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 
 from ..options import (
     UsageError,
@@ -92,6 +93,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=["verbs", "actions"],
         help="one tool for each verb on a handle (verbs, the default), or an `action` of each tool",
     )
+
+
+def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
+    """Name the option that shows an entry."""
+    if "--dry-run" not in words:
+        return None
+    host = getattr(options, "host", "HOST")
+    return f"an entry is shown and not written by --print, as in: haft mcp --print {host}"
 
 
 def _port(text: str) -> int:

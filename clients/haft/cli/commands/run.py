@@ -84,6 +84,8 @@ exec "$@"
 """
 """A program of any shell: execute the arguments; those with a backslash are escaped as for `printf %b`."""
 _ESCAPES = {0xDC00 + byte: f"\\0{byte:03o}" for byte in range(0x80, 0x100)}
+_FOLDER_OPTIONS = ("--cwd", "--chdir", "--workdir", "-C", "-w")
+_VARIABLE_OPTIONS = ("--env", "-e")
 _TRIES = 20
 _MAX_SIZE = 1000
 
@@ -112,6 +114,16 @@ def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> 
 
 
 def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
+    """Name the option or the command for those of env and docker."""
+    name, is_joined, value = words[0].partition("=")
+    rest = [value, *words[1:]] if is_joined else words[1:]
+    command = shlex.join(options.words or rest[1:]) or "COMMAND"
+    if name in _FOLDER_OPTIONS:
+        folder = shlex.quote(rest[0]) if rest else "FOLDER"
+        return f"the folder is given by --root, as in: haft run --root {folder} -- {command}"
+    if name in _VARIABLE_OPTIONS:
+        variable = shlex.quote(rest[0]) if rest else "NAME=VALUE"
+        return f"variables stand behind env, as in: haft run -- env {variable} {command}"
     if options.words is not None or words[0].startswith("-"):
         return None
     return f"a command stands behind --, as in: haft run -- {shlex.join(words)}"

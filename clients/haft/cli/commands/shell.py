@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
+from collections.abc import Sequence
 
 from ...errors import RemoteError
 from ...requests import drop_unset
@@ -32,6 +34,14 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", nargs="?", type=named, metavar="ID", help="the name of the handle")
     parser.set_defaults(read_only=False)
+
+
+def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
+    """Show where the handle's name stands."""
+    option, _, value = words[0].partition("=")
+    if option not in ("--id", "--name"):
+        return None
+    return f"the handle's name stands alone, as in: haft shell {shlex.quote(value or getattr(options, 'id', 'work'))}"
 
 
 def run(options: argparse.Namespace) -> int:

@@ -31,7 +31,7 @@ _ARGUMENT = re.compile(r"(?P<dashes>--)?(?P<key>[A-Za-z_][\w-]*)(?:=(?P<value>.*
 USAGE = "haft spawn TOOL [--id ID] [--arg KEY=VALUE]… [options] [-- COMMAND…]"
 EPILOG = """\
 Without --id the handle's name is made from the tool's, and shown with its state.
-`key=value` is always a string; `key:=json` is JSON. What stands behind `--`
+`key=value` is a text, read as a number, true or false where the tool takes no text; `key:=json` is JSON. What stands behind `--`
 becomes the argument `argv`, a list.
 
 A tool whose definition asks first starts when `haft approve` allows it; --timeout-ms counts from then on. With
@@ -78,6 +78,8 @@ def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> 
 def beyond(options: argparse.Namespace, words: Sequence[str]) -> str:
     """Return the error for words in place of options: a command, an id, or the tool's arguments."""
     tool, spoken = options.tool, shlex.join(words)
+    if words[0] == "-e" and len(words) > 1:
+        return f"the environment is this shell's, as in: {shlex.quote(words[1])} haft spawn {tool}"
     if arguments := _as_arguments(words):
         return f"an argument of the tool is given by --arg, as in: {arguments}"
     if tool == _COMMAND_TOOL:
