@@ -5,7 +5,7 @@ A value without a JSON form is mended: a client must get a reply.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from io import BytesIO
 from secrets import token_hex
 
 import msgspec
@@ -71,23 +71,20 @@ def encode_long_reply(id_: bytes, result: object) -> bytes:
     texts = _long_texts(result)
     marks = dict.fromkeys(texts, _MARK)
     rest = encode_reply(id_, msgspec.structs.replace(result, **marks))
-    parts: list[bytes | memoryview] = []
+    # Not joined: pieces kept until then take as much memory as the reply.
+    reply = BytesIO()
     # Fields, and so texts, are encoded in order.
     for before, text in zip(rest.split(_MARK.encode()), (*texts.values(), None), strict=True):
-        parts.append(before)
+        reply.write(before)
         if text is not None:
-            parts += _encoded_pieces(text)
-    return b"".join(parts)
+            for at in range(0, len(text), _PIECE):
+                reply.write(memoryview(_encode_any(text[at : at + _PIECE]))[1:-1])
+    return reply.getvalue()
 
 
 def _long_texts(result: msgspec.Struct) -> dict[str, str]:
     values = zip(result.__struct_fields__, msgspec.structs.astuple(result), strict=True)
     return {name: text for name, text in values if isinstance(text, str) and len(text) > _PIECE}
-
-
-def _encoded_pieces(text: str) -> Iterator[bytes | memoryview]:
-    for at in range(0, len(text), _PIECE):
-        yield memoryview(_encode_any(text[at : at + _PIECE]))[1:-1]
 
 
 def encode_error(id_: bytes, error: RpcError) -> bytes:

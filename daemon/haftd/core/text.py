@@ -301,8 +301,9 @@ def _begun_before(spool: Spool, start: int, data: bytes) -> tuple[int, int]:
 def _joined(head: str, line: str, end: str) -> str:
     head, end = (text.convert() if isinstance(text, DeferredText) else text for text in (head, end))
     if line and head and not head.endswith("\n"):
-        head += "\n"
-    return head + line + end
+        line = "\n" + line
+    # At once: with the line's "…", each copy of an ASCII text is twice as large.
+    return "".join((head, line, end))
 
 
 def _front(data: bytes) -> bytes:
