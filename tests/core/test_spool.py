@@ -264,6 +264,7 @@ BUDGET = Budget(1 << 30)
 )
 @settings(deadline=None, max_examples=examples(24))
 @example([300_000], 1000, 1 << 21, True, 10)
+@example([0, 1], 0, 4096, False, 0)
 def test_a_spool_that_shrinks_keeps_its_ends_without_a_file(
     sizes: list[int], memory: int, disk: int, settled: bool, more: int
 ) -> None:

@@ -278,10 +278,12 @@ class Spool:
     # -- memory
 
     def _flush_tail(self, tail: bytearray) -> None:
+        self._tail = None
+        if not tail:
+            return  # An empty block would be written to a file that is not open yet.
         if self._blocks is None:
             self._blocks = deque()
         self._blocks.append(bytes(tail))
-        self._tail = None
 
     def _overflow(self) -> None:
         blocks = self._blocks
