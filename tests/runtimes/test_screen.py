@@ -10,6 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from haftd.core.spool import Budget, Spool
+from haftd.core.text import last_plain_row
 from haftd.runtimes.terminal import screen as screen_module
 from haftd.runtimes.terminal.draw_scheduler import MAX_PIECE, PIECE
 from haftd.runtimes.terminal.library import load
@@ -377,3 +379,35 @@ def test_pieces_of_unknown_cost_stay_small(drawn: list[int]) -> None:
         assert size <= PIECE or at + size <= 20_000
         at += size
     assert at == 28_000
+
+
+_PLAIN_PARTS = st.sampled_from(
+    [
+        *(b"a", b"two words ", b"x" * 29, b"x" * 30, b"x" * 31, b" ", b"~/src$", b"\r\n", b"\r\n"),
+        *(b"\r", b"\n", b"\t", b"\b", b"\x0b", b"\x0c", b"\x0e", b"\x0f", b"\a", b"\0", b"\x7f"),
+        *(b"\x84", b"\x8d", b"\x9b2A", b"\xc2\x8d", b"\xc2\x9b2A", "é漢".encode(), b"\x1b[2A"),
+    ]
+)
+
+
+@settings(max_examples=examples(100))
+@given(st.lists(_PLAIN_PARTS, max_size=30), st.integers(2, 8))
+@example([b"x" * 30, b"\r\n"], 2)
+@example([b"x" * 31, b"\r\n"], 2)
+@example([b"\a", b"a", b"\r\n", b"~/src$", b"\r\n", b"\x1b[2A", b"two words ", b"\r\n"], 8)
+@example([b"a", b"\r\n", b" ", b"\r\n"], 8)
+def test_the_last_plain_row_is_that_of_the_screen(parts: list[bytes], rows: int) -> None:
+    spool, screen = Spool(1 << 16, 0, None, Budget(0)), Screen(rows, 30, lambda data: None)
+    for part in (*parts, b"a prompt", b"\r\n") if len(parts) % 2 else parts:
+        spool.append(part)
+        screen.feed(part)
+    row = last_plain_row(spool, 30)
+    last = next((line for line in reversed(screen.snapshot().lines) if line), "")
+    assert row in ("", last)
+
+
+@pytest.mark.parametrize("printed", [b"one\r\ntwo \r\n", b"two\r\n", b"x" * 40 + b"\r\ntwo\r\n"])
+def test_a_plain_row_needs_no_screen(printed: bytes) -> None:
+    spool = Spool(1 << 16, 0, None, Budget(0))
+    spool.append(printed)
+    assert last_plain_row(spool, 30) == "two"

@@ -152,6 +152,30 @@ def last_line(spool: Spool, rendering: Rendering) -> str:
     return text[max(text.rfind("\n"), text.rfind("\r")) + 1 :]
 
 
+def last_plain_row(spool: Spool, cols: int) -> str:
+    """Return the last row of a terminal that was never resized, without its screen: the last line
+    of the output, if that is whole, printable ASCII, and no wider than `cols`.
+
+    Empty if only the screen shows the row: an escape may have moved the cursor, ever.
+
+    >>> spool = Spool(1024, 0, None, Budget(0))
+    >>> spool.append(b"one\\r\\ntwo\\r\\n")
+    >>> last_plain_row(spool, 80)
+    'two'
+    """
+    if spool.strings is not NO_STRINGS:
+        return ""
+    data = spool.read(spool.end - cols - 4, spool.end)
+    begin = data.rfind(b"\r\n", 0, -2)
+    if not data.endswith(b"\r\n") or (begin < 0 and len(data) < spool.end):
+        return ""
+    line = data[begin + 2 if begin >= 0 else 0 : -2]
+    if len(line) > cols or not line.isascii():
+        return ""
+    text = line.decode()
+    return text.rstrip(" ") if text.isprintable() else ""
+
+
 def bytes_from(spool: Spool, start: int, max_bytes: int, *, defer: bool = False) -> Slice:
     """Return up to `max_bytes` from `start` in base64; `omitted` counts dropped bytes."""
     data = spool.head[start : start + max_bytes] if start < spool.start else b""

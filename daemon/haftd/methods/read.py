@@ -30,7 +30,7 @@ from haftd.core.lifecycle import State
 from haftd.core.patterns import OutputMatcher, compile_pattern
 from haftd.core.read_position import read_of
 from haftd.core.terminal_filter import TerminalReader
-from haftd.core.text import DeferredText, last_line
+from haftd.core.text import DeferredText, last_line, last_plain_row
 from haftd.core.views import handle_state, read_handle
 from haftd.executions.execution import Execution
 from haftd.executions.supervisor import Supervisor
@@ -244,6 +244,10 @@ def _prompt(handle: Handle, execution: Execution) -> str:
     line = last_line(handle.spool, handle.rendering)
     if line.strip() or not handle.terminal:
         return line
+    rows, cols = handle.timeline.initial_size or (0, 0)
+    # One row scrolls the line away. A screen takes as long as the look at the processes.
+    if rows > 1 and not handle.timeline.resizes and (row := last_plain_row(handle.spool, cols)):
+        return row
     screen = execution.picture()
     lines = () if screen is None else screen.lines
     return next((text for text in reversed(lines) if text), "")
