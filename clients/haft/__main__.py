@@ -132,7 +132,7 @@ def _run(arguments: list[str], *, is_program: bool) -> int:
         return _report(options, fault)
     except UnicodeEncodeError as fault:
         # A text of the command line that is written, or sent past the requests' own check.
-        return _report(options, UsageError(f"a text is not UTF-8: {fault.object!a}"))
+        return _report(options, UsageError(f"a text is not UTF-8: {fault.object!r}"))
     except KeyboardInterrupt:
         if ids := getattr(options, "waited_for", None):
             from .cli.show import line
@@ -208,9 +208,10 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
         error = {"code": fault.code, **error, "data": fault.data}
     text = in_our_words(str(fault))
     if isinstance(fault, NotUnicode):
-        text = in_our_words(f"`{fault.field}` is not UTF-8: {fault.text!a}")
+        text = in_our_words(f"`{fault.field}` is not UTF-8: {fault.text!r}")
     if isinstance(fault, NotUnicode) and fault.field == "root" and options.root is None:
-        text = f"the name of this folder is not UTF-8: {fault.text!a}; name another with --root"
+        text = "the name of this folder is not UTF-8"
+        text = in_our_words(f"{text}: {fault.text!r}; name another with --root")
     text = show.plain(text, 1000)
     if isinstance(fault, RemoteError) and fault.kind == "handle_not_found":
         options.remedy = _elsewhere(options, fault)

@@ -588,8 +588,19 @@ def test_a_text_that_is_not_utf8_is_a_usage_error(serve: Serve, capsys: Capture)
 
     serve(answer)
     for words, message in (
-        (["logs", "x\udce9"], "haft logs: `id` is not UTF-8: 'x\\udce9'\n"),
-        (["record", "a", "--title", "x\udce9"], "haft record: a text is not UTF-8: 'x\\udce9'\n"),
+        (["logs", "x\udce9"], "haft logs: `id` is not UTF-8: 'x\\xe9'\n"),
+        (
+            ["fetch", "a", "--view", "a\\\\udcff\udcff"],
+            (
+                "haft fetch: argument --view: there is no 'a\\\\\\\\udcff\\xff'; it is one of delta, answer, "
+                "all, tail, screen, raw, paint; see `haft fetch --help`\n"
+            ),
+        ),
+        (
+            ["fetch", "a", "b\udcff"],
+            "haft fetch: unrecognized arguments: b\\xff; see `haft fetch --help`\n",
+        ),
+        (["record", "a", "--title", "x\udce9"], "haft record: a text is not UTF-8: 'x\\xe9'\n"),
     ):
         assert main(words) == 2
         assert capsys.readouterr().err == message

@@ -57,7 +57,7 @@ def test_RB_091_invalid_utf8_is_one_sentence(
     assert main(words) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1
-    assert f"{named} is not UTF-8" in err and "d\\udcff" in err
+    assert f"{named} is not UTF-8" in err and "d\\xff'" in err
 
 
 def test_RB_091_in_a_folder_with_an_invalid_utf8_name(
@@ -70,7 +70,7 @@ def test_RB_091_in_a_folder_with_an_invalid_utf8_name(
     for words in (["spawn", "run", "--id", "a"], ["tools"], ["trust"]):
         assert main(words) == 2
         err = capsys.readouterr().err
-        assert "the name of this folder is not UTF-8" in err and "--root" in err
+        assert "the name of this folder is not UTF-8" in err and "d\\xff'; name another" in err
     assert main(["fetch", "a"]) == 0
     assert main(["spawn", "run", "--id", "a", "--root", "/"]) == 0
     assert daemon.calls("spawn")[0]["root"] == "/"

@@ -329,7 +329,7 @@ def unicode(text: str, name: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"{name} is not UTF-8: {text!a}") from None
+        raise UsageError(f"{name} is not UTF-8: {text!r}") from None
     return text
 
 

@@ -48,10 +48,23 @@ _COMMAND_OR_SCRIPT = "give exactly one of `argv`, `command`"
 _ANOTHER_PATH = "or give another PATH in `env`"
 _AS_INPUT = " as `input` itself"
 _SPAWN_STARTS = "`spawn` starts"
+_BYTES = {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(0x80, 0x100)}
+_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\udc([89a-f][0-9a-f])")
+"""The escape of such a byte in a `repr`; an even number of backslashes before it is the text's own."""
 _SIGNAL = re.compile(r'\{"signal": ?"(\w+)"\}')
 
 
+def show_bytes(text: str) -> str:
+    r"""Show bytes of a decoded argument that are not UTF-8 as a shell does, also in its `repr`.
+
+    >>> print(show_bytes(f"no {'caf\xe9 \udce9'!r}: \udcff"))
+    no 'café \xe9': \xff
+    """
+    return _ESCAPE.sub(r"\1\\x\2", text.translate(_BYTES))
+
+
 def in_our_words(text: str) -> str:
+    text = show_bytes(text)
     text = _NAMED.sub(lambda match: f"`{_WORDS[match[1]]}`", text)
     text = _SIGNAL.sub(r"--signal \1", _INPUT.sub(r"`--\1`", text))
     text = text.replace(

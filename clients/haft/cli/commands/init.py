@@ -103,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
     name = getattr(options, "tool", "example")
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!a} is no name of a tool: it has up to 64 letters, digits and _ . -, and does not begin "
+            f"{name!r} is no name of a tool: it has up to 64 letters, digits and _ . -, and does not begin "
             "with . or -"
         )
     if name in HAFTS_OWN:

@@ -65,9 +65,9 @@ def run(options: argparse.Namespace) -> int:
                 return _on_a_terminal(keys, events, pauses, (header.rows, header.cols))
             return _as_text(events, pauses)
         except NotARecording as fault:
-            raise UsageError(f"{options.file!a} is no recording (asciicast): {fault}") from None
+            raise UsageError(f"{options.file!r} is no recording (asciicast): {fault}") from None
         except OSError as fault:
-            raise UsageError(f"{options.file!a} cannot be read: {fault.strerror}") from None
+            raise UsageError(f"{options.file!r} cannot be read: {fault.strerror}") from None
 
 
 def _opened(file: str) -> BinaryIO:
@@ -79,13 +79,13 @@ def _opened(file: str) -> BinaryIO:
         return Path(file).open("rb")
     except FileNotFoundError:
         if not re.fullmatch(ID_FORM, file):
-            raise UsageError(f"there is no file {file!a}") from None
+            raise UsageError(f"there is no file {file!r}") from None
         recorded = f"haft record {file} | haft play -"
         raise UsageError(
-            f"there is no file {file!a}; a handle of this name is shown by: {recorded}"
+            f"there is no file {file!r}; a handle of this name is shown by: {recorded}"
         ) from None
     except (OSError, ValueError) as fault:
-        raise UsageError(f"{file!a} cannot be read: {getattr(fault, 'strerror', fault)}") from None
+        raise UsageError(f"{file!r} cannot be read: {getattr(fault, 'strerror', fault)}") from None
 
 
 class _Pauses:

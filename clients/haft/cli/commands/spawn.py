@@ -152,7 +152,10 @@ def environment(options: argparse.Namespace, command: str = "haft spawn") -> dic
         try:
             (name + value).encode()
         except UnicodeEncodeError:
-            show.line(f"{command}: {name!a} is left out of the environment: it is not UTF-8")
+            from ..words import show_bytes
+
+            left_out = f"{name!r} is left out of the environment: it is not UTF-8"
+            show.line(show_bytes(f"{command}: {left_out}"))
             continue
         environment[name] = value
     return environment
