@@ -103,6 +103,14 @@ def test_streams_are_apart_and_input_is_bytes_to_its_end(place: Place) -> None:
     assert done.stdout == data
 
 
+def test_an_end_that_the_command_has_shown_leaves_no_notice(place: Place) -> None:
+    """The output is left for the session."""
+    done = run(place, "--id", "h", "--", "sh", "-c", "read x; echo out; exit 4", input=b"\n")
+    assert (done.returncode, done.stdout) == (4, b"out\n")
+    assert place.call("notifications/drain")["notifications"] == []
+    assert place.call("fetch", id="h")["content"] == "out\n"
+
+
 def test_two_full_streams_are_both_read_to_their_ends(place: Place) -> None:
     """Each is ahead of the reader at the same time, so that both wait."""
     script = "head -c 3000000 /dev/zero & head -c 3000000 /dev/zero >&2; wait"
@@ -200,6 +208,7 @@ def test_a_terminals_command_gets_a_terminal_below_what_is_there(place: Place) -
         assert person.lines == ["24 80", "typed", "hello", "got hello"]
         assert b"\x1b[2J" not in person.drawn
         assert person.restored
+    assert place.call("notifications/drain")["notifications"] == []
 
 
 def test_a_detached_terminal_leaves_the_command_running(place: Place) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shlex
 import signal
@@ -13,7 +14,7 @@ from msgspec import UnsetType, to_builtins
 
 from haft_protocol.states import Pending, Stopped
 
-from ...errors import ConnectionLost, RemoteError
+from ...errors import ConnectionLost, HaftError, RemoteError
 from ...requests import drop_unset
 from .. import show
 from ..options import (
@@ -277,7 +278,9 @@ def _joined(
         with AwaitingApproval(line, options, options.id):
             relay.start(spawned)
         line.finish(followed)
-        return _status(relay.run())
+        last = relay.run()
+    _mark_read(options, line)
+    return _status(last)
 
 
 def _resumption(options: argparse.Namespace) -> list[str]:
@@ -298,12 +301,20 @@ def _in_terminal(options: argparse.Namespace, line: PollableClient) -> int:
     own, last = attach.join(options, line, (STDIN, STDOUT), inline=True)
     if isinstance(last, Stopped):
         with drop_late_messages():
+            _mark_read(options, line)
             return _status(last)
     if own.ended_by in (None, signal.SIGHUP):
         return Status.DONE if own.ended_by is None else 128 + signal.SIGHUP
     name = signal.Signals(own.ended_by).name.removeprefix("SIG")
     line.apply(options.id, {"signal": name}, wait="none", cursor=0, max_bytes=0)
     return 128 + own.ended_by
+
+
+def _mark_read(options: argparse.Namespace, line: PollableClient) -> None:
+    """Read the shown end for the session, which else has a notice of it; no output is read."""
+    if not hasattr(options, "rm"):
+        with contextlib.suppress(HaftError):
+            line.finish(line.start("fetch", id=options.id, max_bytes=0))
 
 
 def _status(state: Stopped) -> int:
