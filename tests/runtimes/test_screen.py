@@ -394,7 +394,7 @@ _PLAIN_PARTS = st.sampled_from(
 @given(st.lists(_PLAIN_PARTS, max_size=30), st.integers(2, 8))
 @example([b"x" * 30, b"\r\n"], 2)
 @example([b"x" * 31, b"\r\n"], 2)
-@example([b"\a", b"a", b"\r\n", b"~/src$", b"\r\n", b"\x1b[2A", b"two words ", b"\r\n"], 8)
+@example([b"\a", *[b"a", b"\r\n"] * 3, *[b"\x1b[2A"] * 2, b"\r\n", b"two words ", b"\r\n"], 8)
 @example([b"a", b"\r\n", b" ", b"\r\n"], 8)
 def test_the_last_plain_row_is_that_of_the_screen(parts: list[bytes], rows: int) -> None:
     spool, screen = Spool(1 << 16, 0, None, Budget(0)), Screen(rows, 30, lambda data: None)
