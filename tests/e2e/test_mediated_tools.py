@@ -266,13 +266,19 @@ def test_a_place_outside_of_the_root_is_refused(project: Project) -> None:
     with pytest.raises(Refused, match="'/etc' lies outside of the root") as refused:
         project.wire.call("tools/call", tool="outside", arguments={}, root=str(project.root))
     assert refused.value.data["reason"] == "sandbox"
+    (described,) = project.wire.call("tools/describe", tools=["outside"], root=str(project.root))[
+        "tools"
+    ]
+    assert described["access"][0] == f"Refused here: {refused.value.message}"
 
 
 def test_a_root_with_hafts_own_files_cannot_be_changed(project: Project) -> None:
     root = str(project.root.parent)
     (project.root.parent / "made").symlink_to(project.root.parent / "config")
-    with pytest.raises(Refused, match="haft's own files"):
+    with pytest.raises(Refused, match="haft's own file") as refused:
         project.wire.call("tools/call", tool="mediated", arguments={"code": ""}, root=root)
+    (described,) = project.wire.call("tools/describe", tools=["mediated"], root=root)["tools"]
+    assert described["access"][0] == f"Refused here: {refused.value.message}"
 
 
 def test_the_example_of_the_page_works(project: Project) -> None:

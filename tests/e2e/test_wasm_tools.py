@@ -413,8 +413,10 @@ def test_the_access_of_a_module_is_shown_in_words(project: Project) -> None:
 
 def test_no_sandboxed_tool_may_write_compiled_modules(project: Project) -> None:
     project.run("inside")
-    with pytest.raises(Refused, match=r"haft's own files in .*/cache/haft/modules"):
+    with pytest.raises(Refused, match=r"haft's own files in .*/cache/haft/modules") as refused:
         project.run("cacher")
+    (described,) = project.wire.call("tools/describe", tools=["cacher"])["tools"]
+    assert described["access"][0] == f"Refused here: {refused.value.message}"
 
 
 def test_an_abort_ends_a_module_in_a_loop(project: Project) -> None:
