@@ -145,8 +145,11 @@ def _shown_end(spool: Spool, rendering: Rendering, stop: int) -> int:
 
 def last_line(spool: Spool, rendering: Rendering) -> str:
     """Return the last line, complete or not: a waiting process's prompt."""
-    start = max(spool.start, spool.strings.back(spool.end, _MAX_PROMPT))
-    data = spool.read_shown(start, spool.end)
+    end = spool.end
+    if spool.strings is NO_STRINGS and spool.read(end - 1, end) == b"\n":
+        return ""
+    start = max(spool.start, spool.strings.back(end, _MAX_PROMPT))
+    data = spool.read_shown(start, end)
     line = data.rfind(b"\n") + 1
     text = rendering.text(spool, spool.strings.forward(start, line), data[line:])
     return text[max(text.rfind("\n"), text.rfind("\r")) + 1 :]
