@@ -217,10 +217,22 @@ def test_a_call_awaiting_approval_reports_the_wait_and_extends_its_time(
         desk.wire.call("spawn", session="work", tool="typed", id="typed", wait="none")
     person = desk.terminal("--session", "work", *words)
     id = "typed" if words[0] == "apply" else "h"
-    end = "" if words[0] == "apply" else " and withdraws the start"
+    subject = "input" if words[0] == "apply" else "start"
     person.expect_exact(
-        f"{id}: awaits approval; decide in another terminal: `haft approve {id}`; Ctrl-C ends the wait{end}"
+        f"{id}: awaits approval; decide in another terminal: `haft approve {id}`; Ctrl-C withdraws the {subject}"
     )
     assert desk.haft("--session", "work", "approve", id, "--allow")[0] == 0
     person.expect_exact("a\r\n")
     person.expect(pexpect.EOF)
+
+
+def test_an_interrupted_input_that_awaits_approval_is_withdrawn(desk: Desk) -> None:
+    desk.wire.call("spawn", session="work", tool="typed", id="kept", wait="none")
+    person = desk.terminal("--session", "work", "apply", "kept", "--line", "a")
+    person.expect_exact("Ctrl-C withdraws the input")
+    person.sendintr()
+    person.expect_exact("kept runs on")
+    person.expect(pexpect.EOF)
+    status, _, err = desk.haft("approve", "kept", "--allow")
+    assert status == 2 and "nothing awaits approval under 'kept'" in err
+    assert desk.wire.call("abort", session="work", id="kept")["state"] == "stopped"

@@ -149,9 +149,9 @@ class AwaitingApproval:
             return
         if awaits:
             id = self._id
-            end = "ends the wait and withdraws the start" if self._is_start else "ends the wait"
+            subject = "start" if self._is_start else "input"
             show.line(
-                f"{id}: awaits approval; decide in another terminal: `haft approve {id}`; Ctrl-C {end}"
+                f"{id}: awaits approval; decide in another terminal: `haft approve {id}`; Ctrl-C withdraws the {subject}"
             )
 
 
