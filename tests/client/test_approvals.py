@@ -217,9 +217,9 @@ def test_a_call_awaiting_approval_reports_the_wait_and_extends_its_time(
         desk.wire.call("spawn", session="work", tool="typed", id="typed", wait="none")
     person = desk.terminal("--session", "work", *words)
     id = "typed" if words[0] == "apply" else "h"
-    subject = "input" if words[0] == "apply" else "start"
+    subject = "the input" if words[0] == "apply" else "its start"
     person.expect_exact(
-        f"{id}: awaits approval; decide in another terminal: `haft approve {id}`; Ctrl-C withdraws the {subject}"
+        f"{id}: {subject} awaits approval; decide in another terminal: `haft approve {id}`; Ctrl-C withdraws it"
     )
     assert desk.haft("--session", "work", "approve", id, "--allow")[0] == 0
     person.expect_exact("a\r\n")
@@ -229,10 +229,23 @@ def test_a_call_awaiting_approval_reports_the_wait_and_extends_its_time(
 def test_an_interrupted_input_that_awaits_approval_is_withdrawn(desk: Desk) -> None:
     desk.wire.call("spawn", session="work", tool="typed", id="kept", wait="none")
     person = desk.terminal("--session", "work", "apply", "kept", "--line", "a")
-    person.expect_exact("Ctrl-C withdraws the input")
+    person.expect_exact("Ctrl-C withdraws it")
     person.sendintr()
     person.expect_exact("kept runs on")
     person.expect(pexpect.EOF)
     status, _, err = desk.haft("approve", "kept", "--allow")
     assert status == 2 and "nothing awaits approval under 'kept'" in err
     assert desk.wire.call("abort", session="work", id="kept")["state"] == "stopped"
+
+
+def test_an_interrupted_wait_for_a_result_under_review_reports_no_withdrawn_start(
+    desk: Desk,
+) -> None:
+    words = ["spawn", "looked_at", "--id", "seen", "--arg", "text=a", "--wait", "stopped"]
+    person = desk.terminal("--session", "work", *words)
+    person.expect_exact("seen: its result awaits approval")
+    person.expect_exact("Ctrl-C ends the wait")
+    person.sendintr()
+    person.expect_exact("interrupted; seen runs on")
+    person.expect(pexpect.EOF)
+    assert desk.haft("approve", "seen", "--skip")[0] == 0

@@ -28,6 +28,12 @@ _SILENCE_S = 1.0
 _UNRESPONSIVE_S = 4.0
 _PERSON_S = 660.0
 """A person's time (`approval_timeout_s`, 600) plus that of the other steps."""
+_SUBJECTS = {
+    "spawn": ("its start", "withdraws it"),
+    "apply": ("the input", "withdraws it"),
+    "result": ("its result", "ends the wait"),
+}
+"""Each action that awaits approval, and the effect of an interrupt on it."""
 _FIELDS = (
     "wait",
     "timeout_ms",
@@ -134,29 +140,29 @@ class AwaitingApproval:
         if not is_interrupt or not self._is_start:
             return
         try:
-            awaits = _awaits_approval(self._options, self._id, patience=_SILENCE_S)
+            action = _awaited_action(self._options, self._id, patience=_SILENCE_S)
         except ReplyTimeout:
             return
-        if awaits:
+        if action == "spawn":
             self._options.waited_for = []
             self._options.withdrawn = self._id
 
     def _report(self) -> None:
         try:
-            awaits = _awaits_approval(self._options, self._id, patience=_UNRESPONSIVE_S)
+            action = _awaited_action(self._options, self._id, patience=_UNRESPONSIVE_S)
         except ReplyTimeout:
             report_unresponsive(self._options)
             return
-        if awaits:
+        if action is not None:
             id = self._id
-            subject = "start" if self._is_start else "input"
+            subject, end = _SUBJECTS.get(action, (action, "ends the wait"))
             show.line(
-                f"{id}: awaits approval; decide in another terminal: `haft approve {id}`; Ctrl-C withdraws the {subject}"
+                f"{id}: {subject} awaits approval; decide in another terminal: `haft approve {id}`; Ctrl-C {end}"
             )
 
 
-def _awaits_approval(options: argparse.Namespace, id: object, *, patience: float) -> bool:
-    """Return True for a pending approval; only a hint depends on it, so errors are dropped.
+def _awaited_action(options: argparse.Namespace, id: object, *, patience: float) -> str | None:
+    """Return the action that awaits approval; only a hint depends on it, so errors are dropped.
 
     Raises `ReplyTimeout`.
     """
@@ -164,11 +170,11 @@ def _awaits_approval(options: argparse.Namespace, id: object, *, patience: float
         with connect_plainly(options) as other:
             other.patience = patience
             waiting = json.loads(other.raw("approvals/list"))["approvals"]
-            return any(approval["id"] == id for approval in waiting)
+            return next((str(each["action"]) for each in waiting if each["id"] == id), None)
     except ReplyTimeout:
         raise
     except (HaftError, KeyError, TypeError):
-        return False
+        return None
 
 
 def finish(haft: BlockingConnection, options: argparse.Namespace, encoded: bytes) -> int:
