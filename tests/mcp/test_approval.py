@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.faults.harness import until
 from tests.mcp.conftest import Open
 from tests.mcp.host import Host, text_of
 from tests.running_daemon import RunningDaemon
@@ -30,8 +31,10 @@ def test_neither_form_nor_tool_approves(
 ) -> None:
     client = host(era)
     result = client.request("tools/call", name="deploy", arguments={"id": "d", "wait_s": 0})
-    text = text_of(result)
-    assert "haft approve" in text and "deployed" not in text
+    with shared_daemon.connect() as wire:
+        until(lambda: wire.call("approvals/list", session="*")["approvals"], "an approval")
+    text = client.call("handle_read", id="d", until="now")
+    assert "haft approve" in text and "deployed" not in text + text_of(result)
     assert "inputRequests" not in result and client.seen == []
     # Neither input to the handle nor a listed tool decides the approval.
     for value in ({"answer": "allow"}, {"answer": True}, {"line": "y"}):
