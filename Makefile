@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-JOBS   ?= 4
+JOBS   ?= 6
 PYTEST := $(BIN)/python -m pytest -q
 SPREAD := -p tests.workers --workers $(JOBS)
 # Without bytecode on disk, each of the test workers and daemons compiles every module again.
