@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from haftd.host.process import usage
+from tests.faults.harness import until
 
 _GONE = 4_190_000
 _HELD = 30_000_000
@@ -36,7 +37,8 @@ def test_shared_pages_count_once_and_only_where_relevant() -> None:
         )
         assert _HELD < usage.memory(pids, _HELD) < 2 * _HELD
         forks.stdin.close()
-    assert usage.memory(pids, 0) == 0 and usage.cpu_s(pids) == 0.0
+    # The first process is awaited; its children end a moment later.
+    until(lambda: usage.memory(pids, 0) == 0 and usage.cpu_s(pids) == 0.0, "their end")
 
 
 _SHARED = f"""
