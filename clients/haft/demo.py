@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -52,15 +53,15 @@ def main() -> int:
     with _folder() as base:
         repository = _repository(base)
         _say(1, f"A repository with one file and three changes that are not staged: {repository}")
-        with _daemon(base) as socket:
-            _stage(repository, socket)
+        with _daemon(base) as path:
+            _stage(repository, path)
         _say(7, "haftd was asked to stop. It is gone, and so is everything it ran.")
     return 0
 
 
-def _stage(repository: Path, socket: str) -> None:
-    with Haft.connect(host=f"unix://{socket}", root=str(repository), name="first client") as haft:
-        _say(2, f"haftd runs as process {haft.status().pid}, at {socket}")
+def _stage(repository: Path, path: str) -> None:
+    with Haft.connect(host=f"unix://{path}", root=str(repository), name="first client") as haft:
+        _say(2, f"haftd runs as process {haft.status().pid}, at {path}")
         _say(3, "A first client spawns the tool `git_stage` under the id `staging`:")
         state = haft.spawn("git_stage", "staging", wait="pattern", pattern=PROMPT)
         _show(state)
@@ -68,7 +69,7 @@ def _stage(repository: Path, socket: str) -> None:
         _show(haft.apply("staging", {"line": "y"}, wait="pattern", pattern=PROMPT))
         pid = haft.handles()[0].pid
     _say(4, f"The first client hangs up in the middle. git (process {pid}) is still there:")
-    with Haft.connect(host=f"unix://{socket}", root=str(repository), name="second client") as haft:
+    with Haft.connect(host=f"unix://{path}", root=str(repository), name="second client") as haft:
         (handle,) = haft.handles()
         _say(5, f"A second client asks what runs: `{handle.state.id}`, {handle.command}")
         again = haft.fetch("staging", view="tail", max_bytes=400)
@@ -137,28 +138,34 @@ def _folder() -> Iterator[Path]:
 
 @contextmanager
 def _daemon(base: Path) -> Iterator[str]:
-    socket = str(base / "run" / "haftd.sock")
+    path = str(base / "run" / "haftd.sock")
     env = {
         **os.environ,
         "XDG_STATE_HOME": str(base / "state"),
         "XDG_CONFIG_HOME": str(base / "config"),
     }
-    command = [sys.executable, "-m", "haftd", "--socket", socket, "--log-level", "warning"]
+    command = [sys.executable, "-m", "haftd", "--socket", path, "--log-level", "warning"]
     with subprocess.Popen(command, env=env, cwd="/") as daemon:
         try:
-            _wait_for(Path(socket), daemon)
-            yield socket
+            _wait_for(path, daemon)
+            yield path
         finally:
             daemon.terminate()
 
 
-def _wait_for(socket: Path, daemon: subprocess.Popen[bytes]) -> None:
-    while not socket.exists():
+def _wait_for(path: str, daemon: subprocess.Popen[bytes]) -> None:
+    while not _answers(path):
         try:
             daemon.wait(0.02)
         except subprocess.TimeoutExpired:
             continue
         raise SystemExit("haftd did not start; what it said is above")
+
+
+def _answers(path: str) -> bool:
+    """Return True if a daemon listens: the file of its socket is there a moment earlier."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(path) == 0
 
 
 if __name__ == "__main__":
