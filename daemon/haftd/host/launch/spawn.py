@@ -57,7 +57,7 @@ PIPE_SIZE = 262_144
 
 _MAX_MOVES = 8
 _moving = trio.CapacityLimiter(_MAX_MOVES)
-_ENDED_UNTAKEN = os.WEXITED | os.WNOHANG | os.WNOWAIT
+ENDED_UNTAKEN = os.WEXITED | os.WNOHANG | os.WNOWAIT
 ENDED: Final = frozenset([os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED])
 """Codes of `waitid` for an end; a child traced by its parent reports traps, too."""
 _SIGNALS = signal.valid_signals()
@@ -258,7 +258,7 @@ class LaunchedProcess:
             return self._exit
         used_s = 0.0
         try:
-            if usage.ended and os.waitid(os.P_PIDFD, self.pidfd, _ENDED_UNTAKEN) is not None:
+            if usage.ended and os.waitid(os.P_PIDFD, self.pidfd, ENDED_UNTAKEN) is not None:
                 used_s = usage.cpu_s((self.pid,))  # of a living process, the read might wait
             info = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG)
         except ChildProcessError:

@@ -103,17 +103,24 @@ def open_pidfd(pid: int) -> int | None:
         return None
 
 
-def read_stat(pid: int) -> Stat | None:
-    """Read /proc/<pid>/stat; None for no such process. Raises OSError as `open_pidfd`."""
-    fd = _open(f"/proc/{pid}/stat")
+def _read_head(path: str) -> bytes | None:
+    """Read up to 4 KiB; None for no such process. Raises OSError as `open_pidfd`."""
+    fd = _open(path)
     if fd is None:
         return None
     try:
-        data = os.read(fd, 4096)
+        return os.read(fd, 4096)
     except OSError:
         return None
     finally:
         os.close(fd)
+
+
+def read_stat(pid: int) -> Stat | None:
+    """Read /proc/<pid>/stat; None for no such process. Raises OSError as `open_pidfd`."""
+    data = _read_head(f"/proc/{pid}/stat")
+    if data is None:
+        return None
     # The parenthesised name may hold blanks and parentheses.
     fields = data[data.rfind(b")") + 2 :].split()
     if len(fields) < 20:
@@ -137,15 +144,9 @@ def read_run_state(pid: int) -> str | None:
     Unlike `stat`, `status` never waits for a lock: a process in execve(2) holds back `stat`,
     from Linux 6.18 on.
     """
-    fd = _open(f"/proc/{pid}/status")
-    if fd is None:
+    data = _read_head(f"/proc/{pid}/status")
+    if data is None:
         return None
-    try:
-        data = os.read(fd, 4096)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
     at = data.find(b"\nState:\t")
     return None if at < 0 else chr(data[at + 8])
 

@@ -10,7 +10,7 @@ import signal
 
 import trio
 
-from haftd.host.launch.spawn import ENDED, ends_seen, leaders
+from haftd.host.launch.spawn import ENDED, ENDED_UNTAKEN, ends_seen, leaders
 from haftd.host.process import rlimit_tag, usage
 from haftd.host.process.ancestry import child_lister, helpers
 from haftd.host.process.identity import read_stat
@@ -63,10 +63,7 @@ class Reaper:
     def _has_ended(self) -> bool:
         """Return True if the first ended child is none that a task awaits by its pidfd: this task's
         turn for each leader would cost more than the end itself. A signal handler calls this."""
-        try:
-            info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            return False
+        info = _untaken_end(os.P_ALL, 0)
         if info is None:
             return False
         leader = leaders.get(info.si_pid)
@@ -75,10 +72,7 @@ class Reaper:
     def reap(self) -> bool:
         """Reap the ended children; return True if some must be checked again."""
         while True:
-            try:
-                info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
-                info = None
+            info = _untaken_end(os.P_ALL, 0)
             if info is None:
                 self._dead.clear()
                 return False
@@ -116,11 +110,16 @@ class Reaper:
 
 
 def _has_ended(pid: int) -> bool:
-    try:
-        info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
+    info = _untaken_end(os.P_PID, pid)
     return info is not None and info.si_code in ENDED
+
+
+def _untaken_end(kind: int, id: int) -> os.waitid_result | None:
+    """Return the end of a child, which can still be reaped; None for none."""
+    try:
+        return os.waitid(kind, id, ENDED_UNTAKEN)
+    except ChildProcessError:
+        return None
 
 
 def _own_tag() -> int | None:
