@@ -53,20 +53,15 @@ def test_a_thread_that_went_on_during_the_look_is_not_hidden(
     assert thread_wait.read_thread_state(1, 1, lambda descriptor: True).state == "hidden"
 
 
-def test_a_thread_that_slept_and_has_not_run_since_still_waits(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("state", "waits"), [("S", True), ("R", False), ("T", False)])
+def test_a_woken_thread_waits_no_longer_even_before_it_runs(
+    state: str, waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its state is not read again: a stop or a tracer would have made it run."""
-    runs, opened = iter((b"1 1 1", b"2 2 2")), list[str]()
-
-    def read(path: str, size: int = 0) -> bytes:
-        opened.append(path.rpartition("/")[2])
-        return next(runs)
-
-    monkeypatch.setattr(thread_wait, "_read", read)
-    seen = thread_wait.ThreadState("reads", ran=b"1 1 1", slept=True)
-    assert [thread_wait.is_unchanged(1, 1, seen) for _ in range(2)] == [True, False]
-    assert opened == ["schedstat", "schedstat"]
+    """On a busy machine it awaits a core, and its count of runs stays."""
+    of_proc = {"schedstat": b"1 1 1", "stat": f"1 (program) {state} 0".encode()}
+    monkeypatch.setattr(thread_wait, "_read", lambda path, size=0: of_proc[path.rpartition("/")[2]])
+    seen = thread_wait.ThreadState("reads", ran=b"1 1 1")
+    assert thread_wait.is_unchanged(1, 1, seen) is waits
 
 
 @pytest.mark.parametrize("address", [1 << 63, (1 << 64) - 8])

@@ -44,8 +44,6 @@ class ThreadState(NamedTuple):
     """Line of /proc/<pid>/task/<tid>/syscall."""
     ran: bytes = b""
     """Run time and run count as of the wait (schedstat)."""
-    slept: bool = False
-    """The thread was asleep after `ran` was read: it still is while the count stays."""
 
 
 _AWAY: Final = ThreadState("away")
@@ -79,16 +77,10 @@ class _Undecidable(Exception):
     """Decisive data cannot be read or understood."""
 
 
-def read_thread_state(
-    pid: int, tid: int, sought: FilePredicate, ran: bytes = b"", *, slept: bool = False
-) -> ThreadState:
-    """Return a thread's activity; `away` for one that is gone. Never raises.
-
-    `ran` is its run count if read already, `slept` True if it was asleep after that.
-    """
+def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
+    """Return a thread's activity; `away` for one that is gone. Never raises."""
     # Read first: an unchanged count proves the line.
-    ran = ran or run_count(pid, tid)
-    slept = slept and bool(ran)
+    ran = _run_count(pid, tid)
     try:
         line = _read(f"/proc/{pid}/task/{tid}/syscall")
     except (FileNotFoundError, ProcessLookupError):
@@ -110,31 +102,29 @@ def read_thread_state(
         call = _CALLS.get(number)
         if call is None or (call.resumed and "poll" not in _waits_in(pid, tid)):
             return _AWAY
-        return _judge(pid, call, args, sought, line, ran)._replace(slept=slept)
+        return _judge(pid, call, args, sought, line, ran)
     except (FileNotFoundError, ProcessLookupError):
         return _AWAY
     except (_Undecidable, OSError):
         # A thread that has continued changed its data during the read, and hides nothing.
         return (
-            _HIDDEN
-            if is_unchanged(pid, tid, ThreadState("hidden", line=line, ran=ran, slept=slept))
-            else _AWAY
+            _HIDDEN if is_unchanged(pid, tid, ThreadState("hidden", line=line, ran=ran)) else _AWAY
         )
 
 
 def is_unchanged(pid: int, tid: int, seen: ThreadState) -> bool:
-    """True if the thread is in the same wait, neither stopped nor halted by a tracer: it would run
-    for either."""
+    """True if the thread is in the same wait, neither stopped nor halted by a tracer."""
     if not seen.ran:
         try:
             if _read(f"/proc/{pid}/task/{tid}/syscall") != seen.line:
                 return False
         except OSError:
             return False
-    return (seen.slept or _sleeps(pid, tid)) and run_count(pid, tid) == seen.ran
+    # Also asked for an equal count: a woken thread that has no core yet has not run.
+    return _sleeps(pid, tid) and _run_count(pid, tid) == seen.ran
 
 
-def run_count(pid: int, tid: int) -> bytes:
+def _run_count(pid: int, tid: int) -> bytes:
     """Read a thread's run time and count; empty without CONFIG_SCHED_INFO."""
     try:
         return _read(f"/proc/{pid}/task/{tid}/schedstat")

@@ -14,7 +14,6 @@ from haftd.host.input_state.thread_wait import (
     ThreadState,
     is_unchanged,
     read_thread_state,
-    run_count,
 )
 from haftd.host.process.ancestry import child_lister, is_hidden, is_running
 from haftd.host.process.identity import Stat, read_stat
@@ -60,8 +59,6 @@ def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate)
             snapshot.unsure.add(pid)
             break
         visited.add(pid)
-        # Before the state: an unchanged count proves it for later.
-        ran = run_count(pid, pid) if group in (None, _group_of(pid)) else b""
         stat = read_stat(pid)
         if stat is None:
             if is_hidden(pid) and group in (None, _group_of(pid)):
@@ -74,7 +71,7 @@ def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate)
         elif only_thread or is_running(stat):
             snapshot.session = stat.session
             most = _MAX_THREADS - threads
-            threads += _add_process(stat, ran, only_thread, sought, snapshot, most)
+            threads += _add_process(stat, only_thread, sought, snapshot, most)
         # Listed after its threads: one that has not run since has started no process.
         queue += below(pid, only_thread)
     snapshot.members.sort()
@@ -83,7 +80,6 @@ def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate)
 
 def _add_process(
     stat: Stat,
-    ran: bytes,
     only_thread: Sequence[int],
     sought: FilePredicate,
     snapshot: WaitSnapshot,
@@ -99,10 +95,7 @@ def _add_process(
     for tid in map(int, tids[:most]):
         if tid == pid and stat.state in "ZX":
             continue  # the first thread has ended before the others
-        if tid == pid:
-            seen = read_thread_state(pid, tid, sought, ran, slept=stat.state == "S")
-        else:
-            seen = read_thread_state(pid, tid, sought)
+        seen = read_thread_state(pid, tid, sought)
         if seen.outward or (seen.terminals and seen.state == "away"):
             snapshot.outward.add(pid)
         if seen.state == "hidden":
