@@ -131,8 +131,7 @@ async def _serve(
         rpc_context.log.exception("connection failed", client=caller.label, exc_info=error)
     finally:
         try:
-            with trio.CancelScope(shield=True):
-                await wire.close(graceful=connection.graceful)
+            await wire.close(graceful=connection.graceful)
         finally:
             rpc_context.connections.leave(connection)
             try:

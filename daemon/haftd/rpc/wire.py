@@ -62,4 +62,5 @@ class Wire(Protocol):
         """Wait until the peer has closed both directions."""
 
     async def close(self, *, graceful: bool) -> None:
-        """Close; `graceful` if the peer may still read its last reply. Never raises."""
+        """Close, also when cancelled; `graceful` if the peer may still read its last reply. Never
+        raises."""

@@ -397,21 +397,28 @@ async def test_a_client_waits_to_be_accepted_until_there_is_room(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Accepted and closed at once, the client would lose a connection that was made."""
-    rooms = [False, False, True]
+    # The last of each row is asked after the client was accepted; no room then, and it is asked again.
+    rooms = [
+        *(False, False, True, False),
+        *(False, True, True),
+        *(True,),
+    ]
     monkeypatch.setattr(accept, "_PAUSE", 0.001)
     monkeypatch.setattr(accept, "has_room", lambda _fd, _use: rooms.pop(0))
     rig = Rig()
-    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as client:
+    with contextlib.ExitStack() as stack:
+        listener, *clients = (stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(4))
         listener.bind(str(tmp_path / "s"))
         listener.listen()
-        client.connect(str(tmp_path / "s"))
-        with trio.fail_after(PATIENCE_S):
-            accepted = await accept.acceptor(listener, rig.rpc_context)()
-        with accepted:
+        accept_next = accept.acceptor(listener, rig.rpc_context)
+        for client, pauses in zip(clients, (2, 3, 3), strict=True):
+            client.connect(str(tmp_path / "s"))
+            with trio.fail_after(PATIENCE_S):
+                accepted = stack.enter_context(await accept_next())
             client.send(b"ping")
             assert accepted.recv(4) == b"ping"
+            assert rig.rpc_context.connections.refused["descriptors"] == pauses
     assert not rooms
-    assert rig.rpc_context.connections.refused["descriptors"] == 2
 
 
 async def test_U10_running_out_of_descriptors_logs_little_and_recovers(

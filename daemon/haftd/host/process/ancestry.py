@@ -131,16 +131,17 @@ def is_running(stat: Stat) -> bool:
         return False
 
 
-def lineage(pid: int, above: int) -> tuple[Stat, ...] | None:
+def lineage(pid: int, above: int, stat: Stat | None = None) -> tuple[Stat, ...] | None:
     """Return a process and its ancestors up to a child of `above`; empty for no descendant of `above`,
-    None if unknown or gone.
+    None if unknown or gone. `stat` is the process's, if just read.
 
     A parent's pid may be reused during the read: a line out of age order is read again and must be
     equal.
     """
     before: tuple[Stat, ...] | None = None
     for _ in range(_MAX_WALKS):
-        line = _walk(pid, above)
+        line = _walk(pid, above, stat)
+        stat = None
         if line is None and read_stat(pid) is None:
             return () if is_hidden(pid) else None
         if line is not None and (_is_by_age(line) or _is_same(line, before)):
@@ -167,11 +168,11 @@ def _remember(line: Sequence[Stat], above: int) -> None:
         del _strangers[next(iter(_strangers))]
 
 
-def _walk(pid: int, above: int) -> tuple[Stat, ...] | None:
+def _walk(pid: int, above: int, stat: Stat | None) -> tuple[Stat, ...] | None:
     line: list[Stat] = []
     at = pid
     while at != above and at > 0:
-        stat = read_stat(at)
+        stat = stat or read_stat(at)
         if stat is None:
             if not is_hidden(at):
                 return None
@@ -179,7 +180,7 @@ def _walk(pid: int, above: int) -> tuple[Stat, ...] | None:
         line.append(stat)
         if (above, at, stat.ticks) in _strangers:
             break
-        at = stat.parent
+        at, stat = stat.parent, None
     return tuple(line)
 
 

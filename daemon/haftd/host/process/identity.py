@@ -196,7 +196,11 @@ def identify_child(pid: int, pidfd: int) -> Identity:
     stat = read_stat(pid)
     if stat is None:
         raise ProcessLookupError(errno.ESRCH, f"process {pid} is not in /proc")
-    return Identity(pid, stat.ticks, pidfd_inode(pidfd), boot_id(), pid_namespace())
+    return identity_of(stat, pidfd)
+
+
+def identity_of(stat: Stat, pidfd: int) -> Identity:
+    return Identity(stat.pid, stat.ticks, pidfd_inode(pidfd), boot_id(), pid_namespace())
 
 
 def has_ended(pidfd: int) -> bool:

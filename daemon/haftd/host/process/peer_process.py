@@ -23,8 +23,9 @@ from haftd.host.process.identity import (
     Identity,
     Stat,
     every_pid,
-    identify_child,
+    identity_of,
     open_pidfd,
+    read_stat,
     send_signal,
 )
 
@@ -57,14 +58,14 @@ def identify(sock: socket.socket) -> PeerProcess:
     if pidfd is None:
         return PeerProcess(pid, uid, None, None)
     try:
-        line = lineage(pid, os.getpid())
-        identity = identify_child(pid, pidfd)
-        is_known = _is_there(pidfd)
-    except ProcessLookupError:
-        is_known = False
+        stat = read_stat(pid)
+        if stat is not None:
+            line, identity = lineage(pid, os.getpid(), stat), identity_of(stat, pidfd)
+            if _is_there(pidfd):
+                return PeerProcess(pid, uid, identity, line)
     finally:
         os.close(pidfd)
-    return PeerProcess(pid, uid, identity, line) if is_known else PeerProcess(pid, uid, None, None)
+    return PeerProcess(pid, uid, None, None)
 
 
 def _peer_pidfd(sock: socket.socket, pid: int) -> int | None:

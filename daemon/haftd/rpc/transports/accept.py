@@ -19,7 +19,8 @@ _PAUSE = 1.0
 
 
 def _is_room_left(listener: socket.socket) -> bool:
-    """True if the next descriptor may be a client's, or none is left, which `accept` reports."""
+    """True if the next descriptor may be a client's, or no descriptor is left: `accept` reports
+    that."""
     try:
         lowest = os.dup(listener.fileno())
     except OSError:
@@ -34,19 +35,22 @@ def acceptor(
     """Return a function that waits for the next socket."""
     listener.setblocking(False)
     burst = 0
+    # Each socket's own number shows the room; before the first socket, and after the last for which
+    # there was room, the kernel is asked.
+    is_room_known = False
 
     async def pause(why: str) -> None:
         rpc_context.connections.refuse("descriptors", rpc_context.log, why=why)
         await rpc_context.connections.wait_for_close(_PAUSE)
 
     async def accept() -> socket.socket:
-        nonlocal burst
+        nonlocal burst, is_room_known
         while True:
             burst += 1
             if burst >= _BURST:
                 burst = 0
                 await trio.lowlevel.checkpoint()
-            if not _is_room_left(listener):
+            if not is_room_known and not _is_room_left(listener):
                 await trio.lowlevel.wait_readable(listener)
                 await pause("the reserve is reached")
                 continue
@@ -62,6 +66,7 @@ def acceptor(
                     raise
                 # Other errors end only a connection not yet accepted.
             else:
+                is_room_known = has_room(sock.fileno() + 1, "client")
                 return sock
 
     return accept

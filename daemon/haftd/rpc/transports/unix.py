@@ -136,7 +136,7 @@ class UnixWire:
         try:
             if graceful:
                 self._sock.shutdown(socket.SHUT_WR)
-                with trio.move_on_after(self._timeouts.close_grace):
+                with trio.move_on_after(self._timeouts.close_grace, shield=True):
                     while True:
                         try:
                             if not self._sock.recv(_CHUNK):
@@ -209,5 +209,4 @@ async def _refuse(wire: UnixWire, rpc_context: RpcContext) -> None:
     except Disconnected:
         pass
     finally:
-        with trio.CancelScope(shield=True):
-            await wire.close(graceful=True)
+        await wire.close(graceful=True)

@@ -222,7 +222,8 @@ class WebSocketWire:
         reason: str | None = "haftd is going"
         if self.fault is not None:
             code, reason = (1009 if self.fault.kind == "limit_exceeded" else 1003), None
-        with trio.move_on_after(self._timeouts.close_grace if graceful else 0.1):
+        grace = self._timeouts.close_grace if graceful else 0.1
+        with trio.move_on_after(grace, shield=True):
             await self._connection.aclose(code, reason)
 
     async def keep_alive(self) -> None:
