@@ -45,7 +45,7 @@ __all__ = [
 
 
 def _end_at_interrupts() -> None:
-    """Have a SIGINT end the process, if it is the program `haft`, and the signal is handled as Python does."""
+    """Have a SIGINT end the program `haft`, unless another handler than Python's is set."""
     # Built into the interpreter: `signal` makes enumerations, and takes milliseconds.
     import _signal  # type: ignore[import-not-found]
     import sys

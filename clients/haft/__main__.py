@@ -51,7 +51,7 @@ _SYNONYMS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command of these arguments, by default of this process; return the exit status."""
+    """Run the command of `arguments`, by default the process's; return the exit status."""
     if arguments is not None:
         return _status(list(arguments), is_program=False)
     try:
@@ -69,10 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _exit_at_once(status: int) -> None:
-    """End the process without taking the interpreter apart, a tenth of a short command.
+    """End the process without the interpreter's shutdown, a tenth of a short command.
 
-    Return if that could do more: wait for a thread, call a function at the exit, report output
-    that cannot be written.
+    Return if the shutdown could do more: wait for a thread, call a function registered for the
+    exit, report output that cannot be written.
     """
     gc.unfreeze()
     if "threading" in sys.modules or "atexit" in sys.modules:
@@ -155,7 +155,7 @@ def _run(arguments: list[str], *, is_program: bool) -> int:
 
 
 def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
-    """Read options and command into `options`; return the function to run. `options.name` begins
+    """Parse the command line into `options`; return the command's function. `options.name` begins
     error messages."""
     from .cli import COMMANDS
     from .cli.options import UsageError, suggestion
@@ -234,7 +234,8 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
 
 
 def _elsewhere(options: argparse.Namespace, fault: RemoteError) -> str | None:
-    """Return the option for the sessions that have a live handle of this name; None without one."""
+    """Return the option that selects the sessions with a live handle of this name; None without
+    one."""
     import json
     import shlex
 

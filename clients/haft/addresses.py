@@ -121,5 +121,5 @@ def _path(path: str, source: str) -> str:
 
 
 def relay_command(address: WebSocket) -> list[str]:
-    """Return the program that joins its standard streams to the WebSocket."""
+    """Return the command that connects its standard streams to the WebSocket."""
     return [sys.executable, "-P", "-m", "haft.websocket_relay", address.url]

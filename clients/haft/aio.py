@@ -105,7 +105,7 @@ async def connect(
 
 
 async def _open(address: Address, *, autostart: bool, timeout: float | None) -> Socket:
-    """Connect in this thread if a daemon of this machine answers, else in another."""
+    """Connect in this thread if a daemon of this machine answers, else in another thread."""
     if isinstance(address, Local):
         try:
             return open_connection(address, timeout=timeout)

@@ -28,7 +28,7 @@ _MAX_TIME_S = 1e9
 
 
 class NotARecording(ValueError):
-    """A line is not of the format; the message has the line's number."""
+    """Malformed line; the message has the line's number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Header:
     command: str | None = None
     title: str | None = None
     idle_limit_s: float | None = None
-    """Longest pause of a player."""
+    """Longest pause that a player keeps, in seconds."""
 
 
 class Event(NamedTuple):
@@ -81,12 +81,12 @@ class Writer:
         return msgspec.json.encode(fields) + b"\n"
 
     def output(self, at_ms: int, data: bytes) -> bytes:
-        """Return the event of printed bytes; nothing while a character is incomplete."""
+        """Return the event for printed bytes; nothing while a character is incomplete."""
         text = self._decoder.decode(data)
         return self._event(at_ms, "o", text) if text else b""
 
     def resize(self, at_ms: int, cols: int, rows: int) -> bytes:
-        """Return the event of a new terminal size."""
+        """Return the event for a new terminal size."""
         return self._event(at_ms, "r", f"{cols}x{rows}")
 
     def end(self, at_ms: int, status: int | None = None) -> bytes:
@@ -115,9 +115,9 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 
 
 def read(lines: Iterable[bytes]) -> tuple[Header, Iterator[Event]]:
-    """Return the header and the events of a recording, read as they are taken.
+    """Return the header and an iterator of the events, which reads the lines on demand.
 
-    Raises NotARecording for the first line at once, for a later one from the iterator.
+    Raises NotARecording, for the first line at once, for a later line from the iterator.
     """
     numbered = enumerate(lines, 1)
     _, first = next(numbered, (1, b""))

@@ -1,4 +1,4 @@
-"""`haft-askpass`: the program in SUDO_ASKPASS, SSH_ASKPASS and GIT_ASKPASS of a tool that haftd runs.
+"""`haft-askpass`: SUDO_ASKPASS, SSH_ASKPASS and GIT_ASKPASS of a tool that haftd runs.
 
 The prompt is the first argument; the answer goes to stdout only. A `confirm` answers by exit
 status. Each question starts this process, which therefore imports little.

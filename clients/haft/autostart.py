@@ -1,8 +1,8 @@
-"""Start of haftd where none answers: concurrent clients get one daemon.
+"""Start haftd where none answers: concurrent clients get one daemon.
 
 The daemon is detached, without descriptors of the client and with a service's environment (no
-secret of a shell). A descendant of a daemon starts none: a second daemon would not know the
-first daemon's handles. Output of the start goes to `haftd.log` in the state folder, 0600.
+secret of a shell). A descendant of a daemon starts none: a second daemon would not know the first
+one's handles. The start's output goes to `haftd.log` in the state folder, 0600.
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ def is_in_handle() -> bool:
 
 @contextmanager
 def starts_barred(timeout: float = 10.0) -> Iterator[None]:
-    """Keep clients from starting a daemon while the block runs: clients wait, or connect to a
-    running daemon.
+    """Keep clients from starting a daemon within the block: they wait, or connect to a running
+    daemon.
 
-    Raises `StartFailed` while another client starts a daemon.
+    Raises `StartFailed` while another client starts one.
     """
     deadline = time.monotonic() + timeout
     with _log() as log:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .exchange import Exchange
 
 PATIENCE_S = 30.0
-"""Time for a reply beside that of the request's own params."""
+"""Seconds for a reply, added to the time that the request's params allow."""
 _CHUNK = 1 << 18
 _MAX_POLL_S = 2_000_000.0
 """Limit of poll, in milliseconds as a C int: 23 days."""

@@ -41,9 +41,10 @@ def open_connection(
 
 
 def loss_of(connected: Socket, words: str) -> ConnectionLost:
-    """Return the error for an ended connection: `words`, or the reason of the program that carried it.
+    """Return the error for an ended connection: `words`, or the reason of the program that carried
+    it.
 
-    Blocks for two seconds at most, and not at all for a socket of this machine.
+    Blocks for two seconds at most, for a socket of this machine not at all.
     """
     if f"{__package__}.tunnel" not in sys.modules:
         return ConnectionLost(words)  # No socket can be a tunnel.

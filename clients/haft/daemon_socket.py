@@ -47,10 +47,9 @@ def is_chosen(chosen: str | None) -> bool:
 
 
 def open_daemon(chosen: str | None = None, timeout: float = 5.0) -> Socket:
-    """Connect to the daemon at `chosen`, at the path of `haft_protocol.paths`, or at the lock's
-    socket.
+    """Connect to the daemon at `chosen`, the path of `haft_protocol.paths`, or the lock's socket.
 
-    Raises `NotRunning` where no daemon listens. The caller closes the socket.
+    Raises `NotRunning` where none listens. The caller closes the socket.
     """
     path = find_socket(chosen)
     try:
@@ -66,7 +65,7 @@ def open_daemon(chosen: str | None = None, timeout: float = 5.0) -> Socket:
 
 
 def announced_socket() -> str | None:
-    """Return the socket of the daemon that uses, or last used, this user's state folder."""
+    """Return the socket of the daemon that last used this user's state folder."""
     return _holder().socket or None
 
 
@@ -104,7 +103,7 @@ def _is_locked(fd: int) -> bool:
 
 
 class _Holder:
-    """The lock's line: the daemon's pid, with the inode of its pid namespace, and socket."""
+    """Line of the lock: the daemon's pid, with the inode of its pid namespace, and socket."""
 
     def __init__(self, line: object = None) -> None:
         fields = line if isinstance(line, dict) else {}

@@ -63,7 +63,7 @@ class Exchange:
         self.to_send += self._line({"jsonrpc": "2.0", "id": request, "error": error})
 
     def forget(self, number: int) -> None:
-        """Stop waiting for a reply and cancel the request at the daemon."""
+        """Drop the later reply and cancel the request at the daemon."""
         if number in self._expected:
             self._expected.discard(number)
             self.to_send += self._line(

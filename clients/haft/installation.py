@@ -1,7 +1,7 @@
 """Installed distribution of this process, and copies of it.
 
-A copy has the same versions of all requirements, made without a network, named by a digest of the
-content. A folder without the file `complete` is an interrupted copy.
+A copy has the same versions of all requirements, is made without a network, and named by a digest
+of its content. A folder without the file `complete` is an interrupted copy.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ class Environment:
         return (self.path / "complete").exists()
 
     def create(self) -> None:
-        """Make the copy unless complete, or wait for the process that makes it; raise `CopyFailed`."""
+        """Make the copy unless complete, or wait for the process that makes it. Raises
+        `CopyFailed`."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             turn = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -1,7 +1,5 @@
-"""SIGINT in a process of haft: `KeyboardInterrupt`, but never within an import, nor at the exit.
-
-An exception within an import leaves half a module, and a C module may crash on it.
-"""
+"""SIGINT in a process of haft: `KeyboardInterrupt`, but never at the exit, nor within an import,
+which would leave half a module and may crash a C module."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Local:
-    """The daemon of this machine: at `socket`, or where `haft_protocol.paths` looks."""
+    """This machine's daemon: at `socket`, or where `haft_protocol.paths` looks."""
 
     __slots__ = ("socket",)
 

@@ -37,8 +37,7 @@ def hello(
 def with_defaults(
     method: str, params: Mapping[str, object], session: str | None, root: str | None
 ) -> dict[str, object]:
-    """Add the client's session, and its root where a tool may start, unless the call names another
-    session or root.
+    """Add the client's session, and the root where a tool may start, unless the call names others.
 
     Even after a refused `initialize` the call stays in its session.
     """
@@ -71,7 +70,7 @@ def own_bound(method: str, params: Mapping[str, object]) -> float | None:
 
 
 def batch_bound(calls: Iterable[tuple[str, Mapping[str, object]]]) -> float | None:
-    """Return the bound of a batch: that of its slowest call."""
+    """Return the slowest call's time; None if unlimited."""
     bounds = [own_bound(method, params) for method, params in calls]
     return None if None in bounds else max((b for b in bounds if b is not None), default=0.0)
 

@@ -19,7 +19,7 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {}
 
 
 class Common(TypedDict, total=False):
-    """Params of every method: another session than the connection's, another root."""
+    """Params of every method, to replace the connection's session and root."""
 
     session: str
     root: str

@@ -1,4 +1,4 @@
-"""The command line of OpenSSH for a daemon on another machine, and messages for its failures.
+"""The command line of OpenSSH for another machine's daemon, and messages for its failures.
 
 Each connection is a channel of one shared connection (`ControlMaster`) to `haft connect` there: no
 port, no token. `BatchMode` turns each question of ssh into an error.
@@ -73,7 +73,7 @@ def ssh_command(
 
 
 def remote_command(address: Ssh, *, may_start: bool) -> str:
-    """Return the command for the login shell there, of any family: quoted words, no operators."""
+    """Return the command for any login shell there: quoted words, no operators."""
     words = [] if address.socket is None else ["--socket", address.socket]
     words += ["connect", "--announce"]
     if not may_start:

@@ -47,7 +47,7 @@ class Style:
 
     @property
     def is_drawn_through(self) -> bool:
-        """Return True if a blank is seen."""
+        """Return True if a blank is visible."""
         return not self.flags.isdisjoint(("underline", "strike"))
 
 
@@ -167,7 +167,7 @@ class Grid:
 
 
 def styled(style: Style, numbers: str) -> Style:
-    """Return the style after a sequence SGR with these parameters."""
+    """Return the style after an SGR sequence with these parameters."""
     parts = iter(numbers.split(";"))
     for part in parts:
         head, *more = part.split(":")
@@ -279,7 +279,7 @@ def _row(number: int, row: Sequence[Cell]) -> Iterator[str]:
 
 
 def _run(cell: Cell) -> tuple[Style, bool]:
-    """Return the attributes that the cells of one text share."""
+    """Return the attributes shared by the cells of one text."""
     char, style = cell
     return style, char == "" or _columns(char[0]) == 2
 

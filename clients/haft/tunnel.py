@@ -1,7 +1,7 @@
-"""Connections to other machines: a process's standard streams in the place of the daemon's socket.
+"""Connections to other machines: a process's standard streams in place of the daemon's socket.
 
 The process is ssh, or the relay to a WebSocket. One line announces the daemon; a login shell's
-output before is dropped. The exit status and errors give the reason when the connection is lost.
+output before it is dropped. Exit status and errors give the reason when the connection is lost.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Tunnel(socket.socket):
 def open_tunnel(
     address: Remote, env: Mapping[str, str], *, may_start: bool, timeout: float | None = None
 ) -> Tunnel:
-    """Connect to the daemon at an address; `may_start` it there by ssh.
+    """Connect to the daemon at an address; `may_start` one there by ssh.
 
     Raises `NotRunning` where none answers, `Unreachable` where the machine does not, after
     `timeout` seconds at most (by default 30).

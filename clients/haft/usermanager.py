@@ -65,7 +65,7 @@ class UserManager:
 
 
 class AbsentManager(UserManager):
-    """Stand-in for the manager of a later login in a dry run: no unit is loaded, nothing can be called."""
+    """The manager of a later login, for a dry run: no unit is loaded, nothing can be called."""
 
     @classmethod
     def of(cls, env: Mapping[str, str]) -> AbsentManager:

@@ -1,7 +1,6 @@
-"""The process between a client's stream and a daemon's WebSocket: standard input and output of one
-message a frame.
+"""Relay between a client's standard streams and a daemon's WebSocket, one message a frame.
 
-It sends the token, and nothing more until the daemon has proven to know the `proof-key`
+The relay sends the token, and nothing more until the daemon has proven to know the `proof-key`
 (docs/protocol.md, "Transports"). No error names either. The framing is the client's.
 """
 
@@ -101,9 +100,9 @@ def main() -> int:
 
 
 def read_secrets(address: WebSocket, env: Mapping[str, str]) -> Secrets:
-    """Read the token and the key of the daemon's proof; raise `Unreachable`.
+    """Read the token and the key of the daemon's proof. Raises `Unreachable`.
 
-    Only a machine's own daemon is sent the token that lies beside the local socket.
+    Only this machine's own daemon is sent the token beside the local socket.
     """
     named = path = env.get("HAFT_TOKEN_FILE")
     if not path and not address.is_loopback:

@@ -15,14 +15,13 @@ reload definitions; `questions`, answer a person's questions."""
 
 
 class Confinement(msgspec.Struct, frozen=True):
-    """Permissions of a process started by haftd; `handle` and `session` of its ancestor, if known.
-
-    `sandboxed`: the process may use no session, not even its own, which runs tools without a
-    sandbox.
-    """
+    """Permissions of a process started by haftd."""
 
     why: Literal["handle", "sandboxed", "started", "gone"]
+    """`sandboxed`: the process may use no session, not even its own, which runs tools without a
+    sandbox."""
     handle: str | None = None
+    """Handle of the process's ancestor, if known; so is `session`."""
     session: str | None = None
     may: frozenset[str] = frozenset()
 

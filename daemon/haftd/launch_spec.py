@@ -83,18 +83,17 @@ class Grant(NamedTuple):
 
 
 class Sandbox(NamedTuple):
-    """Confinement of a process and its descendants.
-
-    `grants` are the rights on files beside every sandbox's; None leaves files open. `denials` are
-    rights that no grant may give, by any name of a path. `network` permits internet sockets only;
-    `is_proxied` TCP connections to haft's proxy only, at `proxy_port` of 127.0.0.1.
-    """
+    """Confinement of a process and its descendants."""
 
     root: str
     grants: tuple[Grant, ...] | None = ()
+    """Rights on files, beside every sandbox's; None leaves files open."""
     network: bool = False
+    """Internet sockets are permitted."""
     denials: tuple[Grant, ...] = ()
+    """Rights that no grant may give, by any name of a path."""
     is_proxied: bool = False
+    """Only TCP connections to haft's proxy are permitted, at `proxy_port` of 127.0.0.1."""
     proxy_port: int = 0
 
     @property
@@ -105,27 +104,27 @@ class Sandbox(NamedTuple):
 
 
 class LaunchSpec(NamedTuple):
-    """Process to start. `env` is the whole environment; its HAFT_HANDLE tags the process.
-
-    `stdin` is `pipe` for a handle with input, else `null`. `output` is the format: `raw` includes
-    standard error, with a pipe of its own if `splits_stderr`; `events` implies a pipe for input.
-    `limits`: `memory` and `output` (bytes), `cpu_s`, `wall_s`, `processes`. `nofile` is the soft
-    limit of descriptors, as the daemon has raised its own.
-    """
+    """Process to start."""
 
     argv: tuple[str, ...]
     cwd: str
     env: Mapping[str, str] = _NOTHING
+    """Whole environment; its HAFT_HANDLE tags the process."""
     terminal: bool = False
     rows: int = 24
     cols: int = 80
     stdin: Literal["pipe", "null"] = "null"
+    """`pipe` for a handle with input."""
     output: Literal["raw", "outcome", "events"] = "raw"
+    """Format: `raw` includes standard error; `events` implies a pipe for input."""
     splits_stderr: bool = False
+    """Standard error has a pipe of its own."""
     stdin_head: bytes = b""
     """First bytes of standard input, a pipe."""
     limits: Mapping[str, float] = _NOTHING
+    """`memory` and `output` (bytes), `cpu_s`, `wall_s`, `processes`."""
     nofile: int | None = None
+    """Soft limit of descriptors, as the daemon has raised its own."""
     sandbox: Sandbox | None = None
 
     def __repr__(self) -> str:

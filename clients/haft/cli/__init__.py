@@ -1,4 +1,5 @@
-"""Command line: shared modules, and `commands/` with a file for each command, loaded only when chosen.
+"""Command line: shared modules, and `commands/` with a module for each command, imported when
+chosen.
 
 Content goes to stdout unchanged, remarks to stderr, each error on one line.
 """

@@ -80,7 +80,7 @@ def complete(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 class _Line:
-    """The words before the cursor, read as the parsers would, but without errors: the line is unfinished."""
+    """Words before the cursor, parsed without errors: the line is unfinished."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self.parser = top_parser()
@@ -300,7 +300,8 @@ def _name(action: argparse.Action) -> str:
 
 
 def _urgency(info: HandleInfo) -> tuple[int, float]:
-    """Return the sort key: handles that wait for a person, live ones, then those stopped last."""
+    """Return the sort key: handles that wait for a person, live handles, then stopped handles,
+    latest first."""
     state = info.state
     if isinstance(state, Stopped):
         return 2, info.age_s - state.elapsed_ms / 1000

@@ -16,10 +16,10 @@ _MAX_BYTES = 1 << 20
 
 
 def host_list(chosen: str | None, env: Mapping[str, str]) -> list[tuple[int | None, str]]:
-    """Return the addresses of this machine, of `chosen` or else HAFT_HOST, and of the file, each once.
+    """Return the addresses of this machine, of `chosen` or else HAFT_HOST, and of the file, each
+    once, with its line number in the file, or None.
 
-    Each has the number of its line in the file, or None. Raises `InvalidAddress` for a file that cannot
-    be read.
+    Raises as `listed_hosts`.
     """
     current = chosen or env.get("HAFT_HOST")
     listed: dict[str, int | None] = dict.fromkeys([_LOCAL, *([current] if current else ())])
@@ -29,7 +29,7 @@ def host_list(chosen: str | None, env: Mapping[str, str]) -> list[tuple[int | No
 
 
 def hosts_file(env: Mapping[str, str]) -> str:
-    """Return the path of the file. Raises `InvalidAddress`."""
+    """Return the file's path. Raises `InvalidAddress`."""
     try:
         return f"{config_home(env)}/haft/hosts"
     except PathError as fault:
@@ -39,8 +39,8 @@ def hosts_file(env: Mapping[str, str]) -> str:
 def listed_hosts(env: Mapping[str, str]) -> list[tuple[int, str]]:
     """Return the file's addresses, not validated, with their line numbers; none without a file.
 
-    Raises `InvalidAddress` for a file that cannot be read, or is longer than 1 MiB. A byte that is not
-    UTF-8 becomes U+FFFD: the address is then invalid, and reported as such.
+    Raises `InvalidAddress` for a file that cannot be read, or is longer than 1 MiB. A byte that is
+    not UTF-8 becomes U+FFFD, which makes the address invalid.
     """
     try:
         path = hosts_file(env)

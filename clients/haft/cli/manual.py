@@ -38,7 +38,7 @@ _ENVIRONMENT = (
 
 
 def pages() -> dict[str, str]:
-    """Return the command of each page, by the page's name."""
+    """Return the commands by their pages' names."""
     return {"haft": "", **{f"haft-{command}": command for command in COMMANDS}}
 
 
@@ -77,7 +77,7 @@ def _date() -> str:
 
 
 def _line(text: str) -> str:
-    """Quote a line for roff: a control character at its beginning makes no request."""
+    """Quote a line for roff, so that a control character at its beginning makes no request."""
     quoted = text.translate(_SPECIAL)
     return rf"\&{quoted}" if quoted[:1] in (".", "'") else quoted
 

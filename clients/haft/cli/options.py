@@ -458,7 +458,7 @@ def _absolute(path: str) -> str:
 
 
 def root_at(address: Address, options: argparse.Namespace, folder: str | None = None) -> str | None:
-    """Return the root for a daemon at `address`: of another machine only a named folder."""
+    """Return the root for a daemon at `address`: on another machine only a named folder."""
     from ..local_address import Local
 
     if isinstance(address, Local):
@@ -498,7 +498,7 @@ def command_for(options: argparse.Namespace, words: str) -> str:
 
 
 def chosen_root(options: argparse.Namespace, folder: str | None = None) -> str:
-    """Return the absolute path of `folder`, else of the root option, else of the working folder."""
+    """Return the absolute path of `folder`, else of the root option, else the working folder."""
     try:
         return _absolute(folder or options.root or ".")
     except OSError:

@@ -1,7 +1,5 @@
-"""Parsers of the command line and of each command, for reading, help, completion and manual pages.
-
-A command's module is loaded only when its parser is requested.
-"""
+"""Parsers of the command line and of each command, for reading, help, completion and manual pages;
+a command's module is imported when its parser is requested."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _SETTLE_S = 1.0
 _SILENCE_S = 1.0
 _UNRESPONSIVE_S = 4.0
 _PERSON_S = 660.0
-"""A person's time (`approval_timeout_s`, 600) plus that of the other steps."""
+"""Seconds for a person's decision (`approval_timeout_s`, 600) and the other steps."""
 _SUBJECTS = {
     "spawn": ("its start", "withdraws it"),
     "apply": ("the input", "withdraws it"),
@@ -110,9 +110,9 @@ def approved(
 
 
 class AwaitingApproval:
-    """Time for an approval of the calls within; the wait is reported.
+    """Context that gives the calls within time for an approval, and reports the wait.
 
-    An interrupted start that awaits approval is withdrawn.
+    On Ctrl-C, a start that awaits approval is withdrawn.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ def finish(haft: BlockingConnection, options: argparse.Namespace, encoded: bytes
 
 
 def _missed(options: argparse.Namespace, state: Json) -> str:
-    """Describe a wait without its condition; the implicit one for a piped process's first output is none."""
+    """Describe a wait that has ended without its condition; empty for the default wait on a pipe."""
     for_pattern = hasattr(options, "pattern") or getattr(options, "wait", None) == "pattern"
     if state.get("waited") in ("stopped", "deadline") and for_pattern:
         ended = "stopped" if state["waited"] == "stopped" else "timed out"
@@ -208,7 +208,7 @@ def _missed(options: argparse.Namespace, state: Json) -> str:
 
 
 def _settled(haft: BlockingConnection, options: argparse.Namespace, state: Json) -> Json:
-    """Wait a moment for a stopped handle's last output, so that a person sees the text once and whole."""
+    """Fetch a stopped handle again for a moment, so that the last output is shown once and whole."""
     again = {k: v for k, v in reading_of(options).items() if k in ("view", "max_bytes", "cursor")}
     until = time.monotonic() + _SETTLE_S
     while (

@@ -1,7 +1,7 @@
 """Record of the files that `haft setup` has written, so that `--undo` restores each byte.
 
-The record is saved first: after an interruption, a recorded file has the new content, the content
-before, or is missing. A file with another content was changed by the person.
+The record is saved first: after an interruption, a recorded file has the new content, the former
+content, or is missing. A file with other content was changed by the person.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAME = "setup.json"
 
 
 class WrittenFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file of a part; `before` is the content that it replaced, None without a file there."""
+    """A file of a part; `before` is the content that it replaced, None if there was no file."""
 
     part: str
     digest: str
@@ -41,7 +41,7 @@ def digest(content: bytes) -> str:
 
 
 class SetupRecord:
-    """The record of this person's data folder."""
+    """Record in this person's data folder."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         """Read the record; raise `SetupFailed` if it cannot be read, `PathError` without a home."""

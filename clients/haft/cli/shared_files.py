@@ -1,8 +1,8 @@
-"""Files that `haft setup` writes for other programs: completions, manual pages, the Neovim plugin.
+"""Files that `haft setup` writes to the person's data folders for other programs: completions,
+manual pages, the Neovim plugin.
 
-They go to the person's own data folders, where the programs look. A file that the person has
-changed is kept, and named, until its replacement is asked for. A link in the place of a file
-belongs to another installation, and stays.
+A file that the person has changed is kept, and named, until its replacement is asked for. A link in
+the place of a file belongs to another installation, and stays.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 class SharedFiles:
-    """One part's files, compared with those that are there."""
+    """One part's files, compared with those on disk."""
 
     def __init__(self, part: str, env: Mapping[str, str], record: SetupRecord) -> None:
         self._part = part
@@ -112,7 +112,7 @@ class SharedFiles:
         self.remark = remark.format(data=_data_home(env)) if remark else ""
 
     def to_write(self, *, replace: bool = False) -> Changes:
-        """Compare the files with those there; changed files are written if `replace`."""
+        """Compare the files with those on disk; changed files are written if `replace`."""
         changes = Changes([], [], {})
         for path, content in self._contents.items():
             if _is_same(read(path), content):
@@ -133,7 +133,7 @@ class SharedFiles:
         return changes
 
     def to_undo(self, *, replace: bool = False) -> Changes:
-        """Compare the recorded files with those there; changed files are removed if `replace`."""
+        """Compare the recorded files with those on disk; changed files are removed if `replace`."""
         changes = Changes([], [], {})
         for path in self._record.of_part(self._part):
             if self._record.is_untouched(path) or (replace and not path.is_symlink()):

@@ -99,7 +99,8 @@ def line(text: str, colour: str | None = None) -> None:
 
 
 def _are_one_stream() -> bool:
-    """Return True if stderr goes where stdout goes, so that a remark would continue a line of the content."""
+    """Return True if stderr and stdout go to one place: a remark would continue a line of the
+    content."""
     try:
         out, err = (os.fstat(stream.fileno()) for stream in (sys.stdout, sys.stderr))
     except (AttributeError, OSError, ValueError):
@@ -122,7 +123,7 @@ def paint(text: str, colour: str | None, stream: TextIO) -> str:
 
 
 def choose_colours(when: When) -> None:
-    """Set when texts are coloured, from now on; `auto` is the default."""
+    """Set when texts are coloured from now on."""
     global _when
     _when = when
 
@@ -184,7 +185,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def columns() -> int:
-    """Return the output's width: the terminal's, or `COLUMNS`, or 80."""
+    """Return the width of the output: the terminal's, or `COLUMNS`, or 80."""
     width = os.environ.get("COLUMNS", "")
     if width.isdecimal() and 0 < len(width) < 6 and int(width):
         return int(width)

@@ -66,10 +66,10 @@ class Argument(msgspec.Struct, frozen=True):
 
 
 def arguments_of(parameters: dict[str, Any]) -> dict[str, Argument]:
-    """Return the tool's arguments by name; those of a stateful tool stand in the variant of `spawn`.
+    """Return the tool's arguments by name; those of a stateful tool are in the variant of `spawn`.
 
-    The variant also has parameters of the call, known from the other actions; the tool's own one
-    goes before a parameter of the call with its name.
+    The variant also has the call's own parameters, known from the other actions; the tool's
+    parameter replaces a call's of the same name.
     """
     schema: dict[str, Any] = parameters
     added: dict[str, Any] = {}

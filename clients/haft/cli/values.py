@@ -99,7 +99,7 @@ def read_place(text: str) -> dict[str, int]:
 
 
 def read_answer(text: str, question: Question) -> Any:
-    """Convert an answer to the question's form; the daemon validates."""
+    """Convert an answer to the question's form, for the daemon to validate."""
     kind = question.answer_type
     if isinstance(kind, Boolean):
         word = text.lower()

@@ -1,7 +1,7 @@
 """Bridge between a host of MCP and the daemon: messages in, messages and requests out. No I/O.
 
 A request is a generator of steps: requests to the daemon or to the host. Its end ends a wait, never
-a handle. No answered request is kept: its state returns, signed, with a later answer.
+a handle. An answered request is dropped: its state returns, signed, with a later answer.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Bridge:
         self._run()
 
     def refuse_line(self, why: str) -> None:
-        """Refuse a line that the transport did not read whole."""
+        """Refuse a line of which the transport has read only a part."""
         self._refuse(None, Fault(INVALID_REQUEST, why))
 
     def _take_request(

@@ -78,10 +78,9 @@ class Entry:
         return self._change(self.value)
 
     def uninstall(self) -> bool:
-        """Remove the entry; return False if absent; raise `SetupFailed`.
+        """Remove the entry; return False if absent. Raises `SetupFailed`.
 
-        A file unchanged since `install` becomes the backup again; one that `install` made is
-        removed.
+        A file unchanged since `install` is replaced by the backup, or removed if `install` made it.
         """
         return self._change(None)
 
@@ -245,9 +244,9 @@ def _without_table(text: str) -> str:
 
 
 def replace_file(path: Path, text: str, *, keep_backup: bool, is_private: bool = False) -> None:
-    """Write the file whole or not at all, with a backup of the same mode; raise `OSError`.
+    """Replace the file atomically, with a backup of the same mode. Raises `OSError`.
 
-    `is_private`: for its user alone.
+    `is_private`: readable by its user alone.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if keep_backup:

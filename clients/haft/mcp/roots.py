@@ -2,7 +2,7 @@
 
 `--root`, else `CLAUDE_PROJECT_DIR`, else a legacy host's first root, else the working folder. `/`
 and the home folder are refused: hosts without a project start there. A session belongs to a root,
-so handles outlive a host.
+so that handles outlive a host.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ Table = dict[str, Any]
 
 
 class Input(NamedTuple):
-    """A value that a host asks a person for."""
+    """Value that a host asks a person for."""
 
     text: str
     is_secret: bool
@@ -49,7 +49,7 @@ class Input(NamedTuple):
 
 
 class _Inexpressible(ValueError):
-    """The server cannot be a table of haft's; the message completes "is left out: "."""
+    """No table of haft's expresses the server; the message completes "is left out: "."""
 
 
 class ServerImport:
@@ -91,7 +91,8 @@ class ServerImport:
                 self.left_out[name] = str(reason)
 
     def shown(self) -> str:
-        """Return the tables without values of variables and headers, and without likely secrets elsewhere."""
+        """Return the tables without values of variables and headers, and without likely secrets
+        elsewhere."""
         hidden = {name: _without_secrets(table) for name, table in self.tables.items()}
         tables = _replaced(hidden, lambda mark: f"${{input:{mark[1]}}}")
         return "\n".join(_toml(name, table) for name, table in tables.items())
@@ -101,7 +102,7 @@ class ServerImport:
         self.inputs = {}
 
     def write(self) -> None:
-        """Append the tables to haft's configuration, or raise `SetupFailed` without change."""
+        """Append the tables to haft's configuration. Raises `SetupFailed`, without a change."""
         tables = "\n".join(_toml(name, table) for name, table in self.tables.items())
         blank = f"{self._before.rstrip()}\n\n" if self._before.strip() else ""
         after = blank + tables

@@ -1,4 +1,5 @@
-"""The bridge's bytes: standard input and output, and the daemon's socket; one thread, one `poll`.
+"""Transport of the bridge: standard input and output, and the daemon's socket, in one thread by
+`poll`.
 
 A host that does not read is not read from. The end of the input ends the process, not the handles.
 """

@@ -36,13 +36,13 @@ class NotifyHost(msgspec.Struct, frozen=True):
 
 
 class CallHost(msgspec.Struct, frozen=True):
-    """Request to a legacy host; raises `RemoteError` on its refusal, or after `timeout_s` without a
-    reply. `on_late` is then called with the result of a late reply."""
+    """Request to a legacy host. Raises `RemoteError` on its refusal, or after `timeout_s`."""
 
     method: str
     params: dict[str, Any]
     timeout_s: float | None = None
     on_late: Callable[[Raw], None] | None = None
+    """Called with the result of a reply after the timeout."""
 
 
 Step = CallDaemon | CallHost | AwaitNotification | NotifyHost
@@ -50,7 +50,7 @@ Steps = Generator[Step, Raw, dict[str, Any]]
 
 
 class Host:
-    """The host as described by one request. `subject` is that of the progress."""
+    """Host as described by one request. `subject` is that of the progress."""
 
     __slots__ = ("capabilities", "id", "is_modern", "progress_token", "subject", "version")
 

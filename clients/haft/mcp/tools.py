@@ -131,7 +131,7 @@ class Tools:
         return self._place
 
     def _take_roots(self, result: Raw) -> None:
-        """Make the first root of a legacy host the place of this and later calls."""
+        """Make a legacy host's first root the place of this and later calls."""
         try:
             roots = _ROOTS.decode(result).roots
         except msgspec.MsgspecError:
@@ -245,7 +245,7 @@ class Tools:
     def _answered(
         self, place: Place, params: CallParams, inquiry: Any, filled: ElicitResult
     ) -> _Reply:
-        """Give the answer and read on; ask again after an invalid answer."""
+        """Give the answer and read on; ask again after an invalid one."""
         from .questions import Unanswered, answer_of
 
         refused = ""

@@ -39,7 +39,8 @@ TOOLS: dict[str, Tool] = {}
 
 
 def tool_of(function: Callable[..., Any], name: str | None = None) -> Tool:
-    """Return a function as a tool, with the fault of its signature; raise `TypeError` for another object."""
+    """Return a function as a tool, with the fault of its signature. Raises `TypeError` for another
+    object."""
     if not inspect.isfunction(function):
         raise TypeError(f"a tool is a function with type hints, and {function!r} is none")
     name = name or function.__name__

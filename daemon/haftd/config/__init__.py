@@ -1,5 +1,2 @@
-"""Configuration of the daemon.
-
-`command_line`: the options of `haftd`; `options`: those and the environment; `settings`:
-configuration files, with `inquiry_settings` and `mcp_settings`; `values`: readers of single values.
-"""
+"""Configuration of the daemon: `command_line`, `options` (also from the environment), and the
+files' `settings`, with `inquiry_settings`, `mcp_settings` and readers of single `values`."""

@@ -47,17 +47,15 @@ class InquiryCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LlmSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`[inquiry.llm]`: the answering model.
-
-    The key is in variable `key_env` or file `key_file`, or not needed; `is_default_url`: `url` is
-    the provider's own.
-    """
+    """`[inquiry.llm]`: the answering model."""
 
     provider: ProviderName
     model: str
     url: str
     is_default_url: bool
+    """`url` is the provider's own."""
     key_env: str | None = None
+    """Environment variable with the key, unless `key_file` has it; neither if no key is needed."""
     key_file: str | None = None
     timeout_s: float = 120.0
     """Limit of one request, up to the reply's last byte."""

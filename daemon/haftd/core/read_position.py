@@ -13,15 +13,14 @@ from haft_protocol.states import HandleState, Stopped
 
 
 class Read(msgspec.Struct, frozen=True):
-    """A reader was shown a state; `is_session`: the session's own reader.
-
-    `offset` is the new read offset, `viewed` the output's end at a view of the screen; None keeps
-    each.
-    """
+    """A reader was shown a state."""
 
     offset: int | None
+    """New read offset; None keeps the former one."""
     is_session: bool
+    """True for the session's own reader."""
     viewed: int | None = None
+    """Output's end at a view of the screen; None keeps the former one."""
 
 
 class ReadPosition(msgspec.Struct, frozen=True):

@@ -15,22 +15,21 @@ LOST = EndedBy("lost")
 
 
 class Termination(msgspec.Struct, frozen=True, kw_only=True):
-    """Cause and result of an execution's end.
-
-    A runtime that ends an execution on request does not know the requester: `by=LOST`. Without
-    `result` and `failure` the output is the result; `shows_output` returns it beside the tool's
-    `failure`. `unconfirmed` has pids that survived KILL, `hint` a sentence on a failure's probable
-    cause.
-    """
+    """Cause and result of an execution's end; without `result` and `failure` the output is the
+    result."""
 
     by: EndedBy = EXIT
+    """`LOST` from a runtime that ends an execution on request: it does not know the requester."""
     result: str | None = None
     failure: ToolError | None = None
     shows_output: bool = False
+    """The output is returned beside the tool's `failure`."""
     exit: Exit | None = None
     limit: str | None = None
     unconfirmed: tuple[int, ...] = ()
+    """Pids that survived KILL."""
     hint: str = ""
+    """Sentence on a failure's probable cause."""
 
     @property
     def is_raw(self) -> bool:

@@ -29,16 +29,15 @@ class ResultExcerpt(msgspec.Struct, frozen=True):
 
 
 class ReviewDecision(msgspec.Struct, frozen=True):
-    """Decision on a result.
-
-    `text` replaces the result (`edit`), `explanation` explains `deny` and `skip`, `refusal` is the
-    error of the call that awaits the result.
-    """
+    """Decision on a result."""
 
     decision: Literal["allow", "edit", "deny", "skip"]
     text: str = ""
+    """For `edit`: replaces the result."""
     explanation: str = ""
+    """For `deny` and `skip`."""
     refusal: RpcError | None = None
+    """Error of the call that awaits the result."""
 
 
 class WithheldResult:

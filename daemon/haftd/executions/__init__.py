@@ -1,7 +1,3 @@
-"""Executions of tools, from call to end.
-
-`starter` turns a spawn into a supervised handle; `calls` makes launch specifications; `execution`
-is runtime context and control of a tool; `pipe` feeds output into another handle; `supervisor` runs
-a task per handle; `review` withholds a result; `descriptions` asks programs to describe their
-tools, by `helpers`.
-"""
+"""Executions of tools, from call to end: `starter`, `calls` (launch specifications), `supervisor`
+(a task per handle), `execution`, `pipe` and `review`; `descriptions` of tools by their programs,
+which `helpers` run."""

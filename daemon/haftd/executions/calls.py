@@ -69,27 +69,27 @@ _OF_SERVERS = [
 
 
 class LaunchSettings(msgspec.Struct, frozen=True):
-    """Environment, names and folders for launches.
-
-    `own_paths` are haft's files and folders, never writable in a sandbox, like targets of links in
-    `definitions`, and the `installed` files. `environ` is the tools' default environment, `nofile`
-    the original soft limit of descriptors, `containment` the place of cgroups, `outer` the tags of
-    handles around this daemon.
-    """
+    """Environment, names and folders for launches."""
 
     environ: Mapping[str, str]
+    """Default environment of tools."""
     home: str
     instance: str
     calls: Path
     containment: Containment
     nofile: int
+    """Original soft limit of descriptors."""
     root: str
     socket: str
     askpass: str | None = None
     outer: str = ""
+    """Tags of the handles around this daemon."""
     own_paths: tuple[str, ...] = ()
+    """Haft's files and folders, never writable in a sandbox."""
     definitions: str = ""
+    """Folder of definitions: targets of its links are never writable in a sandbox."""
     installed: tuple[str, ...] = ()
+    """Haft's installed files, never writable in a sandbox."""
     modules: str = ""
     """Folder of compiled WebAssembly modules."""
 

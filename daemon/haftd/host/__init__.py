@@ -1,8 +1,7 @@
-"""Everything that is Linux: processes, terminals, locks, recovery.
+"""Everything that is Linux.
 
-`launch` starts programs, `process` identifies processes, `tree` signals and kills a handle's
-(`cgroup` where delegated), `limit_group` has the kernel count for limits, `input_state` finds
-processes that wait for input. `tty`: pseudo-terminals; `recovery` after a crash; `files`: runtime
-and state folders. I/O: `pump`, `readiness`, `timer`, `descriptors`, `priority`,
+Processes: `launch`, `process` (identity), `tree` (a handle's processes), `cgroup`, `limit_group`,
+`priority`, `input_state` (processes that wait for input), `recovery` after a crash. Terminals:
+`tty`. Runtime and state folders: `files`. I/O: `pump`, `readiness`, `timer`, `descriptors`,
 `sock_diag`.
 """

@@ -53,17 +53,18 @@ _OWN_HEADERS = frozenset(
 
 
 class HostAccess(Redacted, frozen=True):
-    """Rules of one call, with real absolute paths, and the real root.
-
-    Headers may name `variables`; `private` has these and those of programs, by name.
-    """
+    """Rules of one call."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("variables", "private")
 
     root: str
+    """Real root."""
     policy: AccessPolicy
+    """Rules with real absolute paths."""
     variables: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Values that headers may name."""
     private: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Values by name: those of `variables` and of programs' variables."""
 
 
 class Destination(msgspec.Struct, frozen=True):

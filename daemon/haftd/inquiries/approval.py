@@ -32,8 +32,7 @@ class ApprovalDecision(Redacted, frozen=True):
 
 
 class Approval(InquiryKind, frozen=True, kw_only=True, eq=False):
-    """Action on a handle, or its start. `check` validates edited arguments and raises `RpcError`
-    (invalid_arguments). Arguments appear in no log."""
+    """Action on a handle, or its start. Arguments appear in no log."""
 
     method = ASK_APPROVAL
     capability = "approval"
@@ -49,6 +48,7 @@ class Approval(InquiryKind, frozen=True, kw_only=True, eq=False):
     rendered: str
     mode: Literal["ask", "edit"]
     check: Callable[[dict[str, Any]], Any]
+    """Validate edited arguments. Raises `RpcError` (invalid_arguments)."""
     render: Callable[[], Awaitable[str]] | None = None
     """Computes `rendered`; no client is asked before."""
 

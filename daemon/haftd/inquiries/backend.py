@@ -25,15 +25,17 @@ class InquiryFailed(Exception):
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """Potential answerer. `ask` takes the message, with `refused` on a repeat, and returns the raw
-    reply for the router's check; on cancellation it ends all that it has begun. `source` and
-    `caller` name the author. After `MAX_ATTEMPTS` the candidate declines, or, with `exhausted`, the
-    inquiry fails for that reason."""
+    """Potential answerer, with `MAX_ATTEMPTS` attempts."""
 
     ask: Callable[[Any], Awaitable[object]]
+    """Send the message, with `refused` on a repeat; return the raw reply, for the router's check.
+    On cancellation, end all that was begun."""
     source: Mapping[str, object]
+    """Author of the answer, like `caller`."""
     caller: Caller | None = None
     exhausted: str = ""
+    """Reason for which the inquiry fails after the last attempt; if empty, the candidate declines.
+    """
 
 
 class Backend(Protocol):

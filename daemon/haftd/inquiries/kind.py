@@ -21,8 +21,7 @@ Message = Inquiry | Approval
 
 
 class InquiryContext(Redacted, frozen=True, kw_only=True):
-    """Call of an inquiry. Only the running program `bound_to` gets a remembered answer; None
-    disables remembering."""
+    """Call of an inquiry."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("context",)
 
@@ -31,6 +30,7 @@ class InquiryContext(Redacted, frozen=True, kw_only=True):
     context: Any = None
     questions: Mapping[str, QuestionPolicy] = msgspec.field(default_factory=dict)
     bound_to: Hashable = None
+    """Running program that alone gets a remembered answer; None disables remembering."""
 
 
 class Answered(Redacted, frozen=True):

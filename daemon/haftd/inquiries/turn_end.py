@@ -25,8 +25,7 @@ _MAX_OUTPUT = 16_384
 
 
 class TurnEnd(InquiryKind, frozen=True, kw_only=True, eq=False):
-    """Question about the handles in `depends_on`. `decide` applies the decisions on those that
-    still run, abort without an answer. The outcome is the decision by handle."""
+    """Question about the handles in `depends_on`; the outcome is the decision by handle."""
 
     method = ASK
     capability = "inquiry"
@@ -37,6 +36,7 @@ class TurnEnd(InquiryKind, frozen=True, kw_only=True, eq=False):
     target: Target
     timeout_s: float
     decide: Callable[[Mapping[Handle, TurnDecision]], None]
+    """Apply the decisions on the handles that still run; without an answer, `abort`."""
 
     @property
     def _open(self) -> list[Handle]:

@@ -30,33 +30,32 @@ def _leave_as_it_is() -> None:
 
 
 class HandleWait(msgspec.Struct, frozen=True):
-    """Reply that awaits a condition of handles, without a task: `wait.register`.
-
-    `holds` returns None until then. It is called at once, after each change of the handles, and at
-    the time that `look_again` returns (trio's clock). `then` gets its value, or None at the
-    deadline; it returns the result, perhaps pending, or raises `RpcError`. A cancelled call calls
-    `on_cancel` instead. None of them waits.
-    """
+    """Reply that awaits a condition of handles, without a task: `wait.register`. No function may
+    wait."""
 
     handles: tuple[Handle, ...]
     holds: Callable[[], Any]
+    """Return the condition's value, None until it holds; called at once, after each change of the
+    handles, and at the time of `look_again`."""
     then: Callable[[Any], object]
+    """Return the result for the condition's value, None at the deadline; the result may be pending.
+    Raises `RpcError`."""
     deadline: float = inf
     look_again: Callable[[], float] | None = None
+    """Return the time of the next evaluation, by trio's clock."""
     is_reader: bool = True
     """The reply reports the end to a session's reader, in place of a notice."""
     on_cancel: Callable[[], None] = _leave_as_it_is
+    """Called instead of `then` for a cancelled call."""
     holds_in_batch: Callable[[], Any] | None = None
     """The condition in a batch, which replies as a whole; by default the same."""
 
 
 class DeferredReply(msgspec.Struct, frozen=True):
-    """Reply of a call that needs a task, which a disconnect or the client cancels.
-
-    `run` returns the result, perhaps pending, or raises `RpcError`.
-    """
+    """Reply of a call that needs a task, which a disconnect or the client cancels."""
 
     run: Callable[[], Awaitable[object]]
+    """Return the result, perhaps pending. Raises `RpcError`."""
 
 
 PendingReply = HandleWait | DeferredReply

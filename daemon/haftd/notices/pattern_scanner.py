@@ -35,15 +35,14 @@ _MAX_LINES = 8
 
 
 class MatchedLine(msgspec.Struct, frozen=True):
-    """Printable line with a match, and the offset after the match, approximate in rendered text.
-
-    `has_more`: further matches of the slice were not counted.
-    """
+    """Printable line with a match."""
 
     pattern: NoticePattern
     line: str
     end: int
+    """Offset after the match, approximate in rendered text."""
     has_more: bool = False
+    """Further matches of the slice were not counted."""
 
 
 class PatternMatches:

@@ -85,17 +85,18 @@ def _unconfined(peer: PeerProcess) -> Confinement | None:
 
 
 class RpcContext(msgspec.Struct):
-    """Connections' shared state. `on_close` gets each disconnected caller; `confine` returns the
-    permissions of a tool's process, else None."""
+    """State shared by connections."""
 
     dispatcher: Dispatcher
     limits: LimitsResult
     log: Log
     on_close: Callable[[Caller], None]
+    """Called with each disconnected caller."""
     connections: Connections = msgspec.field(default_factory=Connections)
     clients: Clients = msgspec.field(default_factory=Clients)
     timeouts: Timeouts = msgspec.field(default_factory=Timeouts)
     confine: Callable[[PeerProcess], Confinement | None] = _unconfined
+    """Return the permissions of a tool's process, None for another process."""
 
     def caller_of(self, transport: Literal["unix", "websocket"], peer: PeerProcess) -> Caller:
         confinement = self.confine(peer)

@@ -30,10 +30,12 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class PendingRequest(msgspec.Struct, eq=False):
-    """Pending request: `id` as received (None for a notification), `key` its value."""
+    """Request without a reply."""
 
     id: bytes | None
+    """Id as received; None for a notification."""
     key: object
+    """Value of the id."""
     method: str
     later: PendingReply
     in_batch: bool = False

@@ -1,4 +1,4 @@
-"""Keywords and limits of each provider (pages: see the package).
+"""Keywords and limits of each provider, by its documentation.
 
 Keywords outside `keeps` are removed, and described if useful.
 """
@@ -108,6 +108,10 @@ _LENIENT = Dialect(
 )
 
 PROVIDERS: dict[str, Dialect] = {
+    # https://platform.openai.com/docs/guides/structured-outputs#supported-schemas and
+    # https://platform.openai.com/docs/guides/function-calling#strict-mode; output fits strict mode.
+    # Only the API's errors document the ban on `oneOf`, `anyOf`, `allOf`, `enum`, `not` at the root
+    # and on lookaround, and the 1,024 characters of a description.
     "openai": Dialect(
         keeps=_SHAPE
         | _NUMBER
@@ -126,7 +130,13 @@ PROVIDERS: dict[str, Dialect] = {
         names_text=120_000,
         description=1_024,
     ),
+    # https://docs.anthropic.com/en/docs/agents-and-tools/tool-use/overview; page "Self-hosted
+    # sandboxes" (no `$ref`, no choice at the root, names of properties); only the API's errors
+    # document the draft (2020-12) and the pattern of names.
     "anthropic": _LENIENT,
+    # `parameters`, the subset of OpenAPI; `parametersJsonSchema` accepts more:
+    # https://ai.google.dev/api/caching#Schema and
+    # https://cloud.google.com/vertex-ai/docs/reference/rest/v1beta1/FunctionDeclaration.
     "google": Dialect(
         keeps=_SHAPE | _COUNTS | {"minimum", "maximum", "pattern", "format", "nullable"},
         formats=frozenset(["date-time", "float", "double", "int32", "int64"]),
@@ -139,12 +149,16 @@ PROVIDERS: dict[str, Dialect] = {
         enum_values=_BEARABLE_VALUES,
         properties=_BEARABLE_PROPERTIES,
     ),
+    # https://docs.ollama.com/capabilities/tool-calling; `api/types.go` drops every keyword that it
+    # does not decode.
     "ollama": Dialect(
         keeps=_SHAPE,
         enum="typed",
         enum_values=_BEARABLE_VALUES,
         properties=_BEARABLE_PROPERTIES,
     ),
+    # Any object at the root (https://modelcontextprotocol.io/specification/2025-11-25/server/tools);
+    # hosts pass schemas on to models, so output fits most models.
     "mcp": msgspec.structs.replace(_LENIENT, root_choice=True),
 }
 """`generic` has none and keeps the original."""

@@ -1,4 +1,4 @@
-"""`haft access`: show in words what a tool may do."""
+"""Show in words what a tool may do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`haft answer`: answer a tool's question."""
+"""Answer a tool's question."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _summary(inquiry: Inquiry, answer: Any) -> str:
-    """Describe the answer given; that of a secret is left out."""
+    """Describe the answer, unless it is a secret."""
     question = inquiry.question
     name = inquiry.inquiry_id if isinstance(inquiry.handle, UnsetType) else inquiry.handle
     if isinstance(question.answer_type, Secret):
@@ -88,7 +88,7 @@ def _value(value: Any) -> str:
 
 
 def _find(name: str, inquiries: tuple[Inquiry, ...]) -> Inquiry:
-    """Return the inquiry with this id, else the inquiry of the handle with this id."""
+    """Return the inquiry with this id, else that of the handle with this id."""
     matches = [inquiry for inquiry in inquiries if name == inquiry.inquiry_id]
     matches = matches or [inquiry for inquiry in inquiries if name == inquiry.handle]
     if not matches:

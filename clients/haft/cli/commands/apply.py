@@ -1,4 +1,4 @@
-"""`haft apply`: give a handle input, or the answer to its question."""
+"""Give a handle input, or the answer to its question."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _answering(haft: Haft, options: argparse.Namespace) -> str | None:
 def _answer(haft: Haft, options: argparse.Namespace, text: str) -> dict[str, object]:
     """Read the question, then the answer: its meaning depends on the question.
 
-    The question may end meanwhile; the typed text, perhaps a secret, must not become the process's
+    The question may end meanwhile: the typed text, perhaps a secret, must not become the process's
     input.
     """
     handle, private = options.id, getattr(options, "secret", False)

@@ -1,4 +1,4 @@
-"""`haft approvals`: list actions that await a person's approval."""
+"""List actions that await a person's approval."""
 
 from __future__ import annotations
 

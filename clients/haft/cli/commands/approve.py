@@ -1,4 +1,4 @@
-"""`haft approve`: decide on an action that awaits approval."""
+"""Decide on an action that awaits approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`haft attach`: join a handle's terminal to the person's own until detached.
+"""Join a handle's terminal to the person's own until detached.
 
 A refusal precedes changes to the terminal and names an alternative; messages follow its
 restoration.
@@ -101,8 +101,8 @@ def join(
     """Join the handle `options.id` to the person's terminal; return the last state, or None after a
     detach, which is reported.
 
-    With `inline` the output of a new handle goes below that of other commands, and a signal other
-    than HUP is left to the caller.
+    With `inline` the output of a new handle follows that of other commands, and a signal other than
+    HUP is left to the caller.
     """
     own = OwnTerminal(*terminal)
     attached = Attachment(
@@ -175,7 +175,7 @@ def _prefix(options: argparse.Namespace) -> str:
 
 
 def terminals(command: str, alternative: str) -> tuple[int, int]:
-    """Return the descriptors of the person's terminal; raise `UsageError` with the alternative."""
+    """Return the descriptors of the person's terminal. Raises `UsageError` with the alternative."""
     for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
         if stream is None or not stream.isatty():
             raise UsageError(f"{command} wants a terminal as its standard {name}; {alternative}")

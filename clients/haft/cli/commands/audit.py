@@ -1,4 +1,4 @@
-"""`haft audit`: show the log of actions on handles, without a daemon.
+"""Show the log of actions on handles, without a daemon.
 
 Malformed lines are counted. Input in pieces, from one client to one handle, is one row.
 """
@@ -135,7 +135,7 @@ def _origin(record: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _text(record: dict[str, Any]) -> str | None:
-    """Return the record's input if it is an uncut text, which may be a piece."""
+    """Return the record's input if it is a complete text, which may continue another record's."""
     content = record.get("input")
     if record.get("event") != "apply" or "length" in record or "question" in record:
         return None

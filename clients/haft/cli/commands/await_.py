@@ -1,4 +1,4 @@
-"""`haft await`: wait for handles to stop."""
+"""Wait for handles to stop."""
 
 from __future__ import annotations
 

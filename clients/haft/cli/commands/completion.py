@@ -1,4 +1,4 @@
-"""`haft completion`: print the completion of a shell."""
+"""Print the completion of a shell."""
 
 from __future__ import annotations
 

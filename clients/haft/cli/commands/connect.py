@@ -1,4 +1,4 @@
-"""`haft connect`: the daemon's protocol over standard input and output.
+"""The daemon's protocol over standard input and output.
 
 Bytes pass unchanged. The end of the input closes only the socket's sending side: pending replies
 still come. A closed stdout ends the command.
@@ -71,7 +71,7 @@ def join(source: int, sink: int, connected: Socket) -> None:
     socket.
 
     Raises `ConnectionLost` if the daemon closes before the input ends, `BrokenPipeError` if `sink`
-    has no reader, `OutputFailed` if `sink` cannot be written.
+    has no reader, `OutputFailed` if it cannot be written.
     """
     with closing(connected):
         connected.setblocking(False)

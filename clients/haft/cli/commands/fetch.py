@@ -1,4 +1,4 @@
-"""`haft fetch`: read a handle."""
+"""Read a handle."""
 
 from __future__ import annotations
 

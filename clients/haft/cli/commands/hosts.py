@@ -1,4 +1,4 @@
-"""`haft hosts`: the daemons of several machines, asked at once."""
+"""The daemons of several machines, asked at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`haft init`: write a commented definition of a tool, to start from."""
+"""Write a commented definition of a tool, to start from."""
 
 from __future__ import annotations
 

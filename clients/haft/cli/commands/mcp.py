@@ -1,4 +1,4 @@
-"""`haft mcp`: serve a host of the Model Context Protocol on standard input and output."""
+"""Serve a host of the Model Context Protocol on standard input and output."""
 
 from __future__ import annotations
 

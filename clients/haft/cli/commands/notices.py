@@ -1,4 +1,4 @@
-"""`haft notices`: take a session's unread notices, as Markdown."""
+"""Take a session's unread notices, as Markdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`haft play`: show a recording in the person's terminal, at its own speed."""
+"""Show a recording in the person's terminal, at its own speed."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class _Pauses:
 
 
 def _keyboard(file: str) -> int | None:
-    """Return a descriptor of the terminal for keys; the recording may be standard input."""
+    """Return a descriptor of the terminal for keys: standard input may be the recording."""
     if file != "-" and sys.stdin is not None and sys.stdin.isatty():
         return sys.stdin.fileno()
     try:

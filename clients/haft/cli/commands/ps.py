@@ -1,4 +1,4 @@
-"""`haft ps`: list handles with their processes."""
+"""List handles with their processes."""
 
 from __future__ import annotations
 

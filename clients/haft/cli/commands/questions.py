@@ -1,4 +1,4 @@
-"""`haft questions`: list unanswered questions of tools."""
+"""List unanswered questions of tools."""
 
 from __future__ import annotations
 

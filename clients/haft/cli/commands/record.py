@@ -1,4 +1,4 @@
-"""`haft record`: the output of a handle with its times, as an asciicast; also of a stopped handle."""
+"""Write the output of a live or stopped handle, with its times, as an asciicast."""
 
 from __future__ import annotations
 

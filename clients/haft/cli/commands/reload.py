@@ -1,4 +1,4 @@
-"""`haft reload`: reload configuration and tool definitions."""
+"""Reload configuration and tool definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`haft run`: a command as if started without haft; its handle outlives this client."""
+"""A command as if started without haft; its handle outlives this client."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> 
 
 
 def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
-    """Name the option or the command for those of env and docker."""
+    """Name the option or command that replaces one of env or docker."""
     name, is_joined, value = words[0].partition("=")
     rest = [value, *words[1:]] if is_joined else words[1:]
     command = shlex.join(options.words or rest[1:]) or "COMMAND"
@@ -243,7 +243,7 @@ def _joined(
     *,
     terminal: bool,
 ) -> int:
-    """Start the command, and stand for its process until the end."""
+    """Start the command, and stand in for its process until the end."""
     if hasattr(options, "detach"):
         options.waited_for = [options.id]
         state = line.finish(line.start("spawn", **fields, approval_timeout_ms=APPROVAL_MS))
@@ -318,7 +318,7 @@ def _mark_read(options: argparse.Namespace, line: PollableClient) -> None:
 
 
 def _status(state: Stopped) -> int:
-    """Return the command's exit status as a shell has it; report an end that haftd has caused."""
+    """Return the exit status that a shell would have; report an end that haftd has caused."""
     if state.ended_by.by != "exit":
         show.show_line(to_builtins(state))
     if isinstance(state.exit, UnsetType):

@@ -1,4 +1,4 @@
-"""`haft search`: find lines in the output of handles, running or stopped."""
+"""Find lines in the output of handles, running or stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`haft shell`: open the person's own shell in haftd and attach to it."""
+"""Open the person's own shell in haftd and attach to it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
-    """Show where the handle's name stands."""
+    """Show the place of the handle's name."""
     option, _, value = words[0].partition("=")
     if option not in ("--id", "--name"):
         return None

@@ -1,4 +1,4 @@
-"""`haft spawn`: start a tool with this shell's environment and folder."""
+"""Start a tool with this shell's environment and folder."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> 
 
 
 def beyond(options: argparse.Namespace, words: Sequence[str]) -> str:
-    """Return the error for words in place of options: a command, an id, or the tool's arguments."""
+    """Return the error for a command, an id or arguments in place of options."""
     tool, spoken = options.tool, shlex.join(words)
     if words[0] == "-e" and len(words) > 1:
         return f"the environment is this shell's, as in: {shlex.quote(words[1])} haft spawn {tool}"
@@ -95,7 +95,8 @@ def beyond(options: argparse.Namespace, words: Sequence[str]) -> str:
 
 
 def _as_arguments(words: Sequence[str]) -> str | None:
-    """Return a tool's arguments if all words are `key=value`, `--key=value` or `--key value`."""
+    """Return the words as a tool's arguments if each is `key=value`, `--key=value` or `--key
+    value`."""
     rest = list(words)
     pairs: list[str] = []
     while rest:

@@ -1,4 +1,4 @@
-"""`haft status`: the daemon's metrics."""
+"""The daemon's metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ examples:
 
 
 def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
-    """Report a handle in the place of the daemon."""
+    """Report a handle's name, for which the command is `fetch`."""
     if len(words) > 1 or words[0].startswith("-"):
         return None
     return f"status is the daemon's; that of a handle: haft fetch {shlex.join(words)}"

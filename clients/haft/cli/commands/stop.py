@@ -1,4 +1,4 @@
-"""`haft stop`: stop the daemon; return when its process has ended."""
+"""Stop the daemon; return when its process has ended."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
-    """Report handles that are named as for `docker stop`."""
+    """Report handles, as `docker stop` would take them."""
     if any(word.startswith("-") for word in words):
         return None
     return f"stop ends the daemon and all handles; single ones: haft abort {shlex.join(words)}"
@@ -112,9 +112,9 @@ def _end(
 
 
 def shut_down(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
-    """Stop the daemon, wait for the process's end, and return its pid.
+    """Stop the daemon, wait for its process's end, and return the pid.
 
-    Raises `RemoteError` on refusal, `ReplyTimeout` when the process still runs.
+    Raises `RemoteError` on refusal, `ReplyTimeout` if the process still runs.
     """
     pid = haft.server.pid
     ending = _watch(pid)
@@ -137,7 +137,7 @@ def shut_down(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
 
 
 def _shut_down_there(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
-    """Stop the daemon of another machine and return its pid; the process ends a moment later."""
+    """Stop another machine's daemon and return its pid; the process ends a moment later."""
     pid = haft.server.pid
     try:
         haft.shutdown(policy)
@@ -164,7 +164,7 @@ def _busy(haft: Haft) -> str:
 
 
 def _watch(pid: int) -> int | None:
-    """Return a descriptor that is readable once the process has ended; None if already ended."""
+    """Return a descriptor, readable once the process has ended; None if it already has."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:

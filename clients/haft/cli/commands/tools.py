@@ -1,4 +1,4 @@
-"""`haft tools`: list the tools, or show one with its arguments."""
+"""List the tools, or show one with its arguments."""
 
 from __future__ import annotations
 

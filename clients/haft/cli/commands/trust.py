@@ -1,4 +1,4 @@
-"""`haft trust`: show the commands in the definitions of a root, and trust them.
+"""Show the commands in the definitions of a root, and trust them.
 
 Trust covers exactly the shown text, by its digest. Invisible characters and cursor movements are
 escaped, long blank runs counted.
@@ -40,7 +40,7 @@ examples:
 
 _FOLDER = ".haft/tools"
 _MAX_COMPARED = 2000
-# Letters and marks without width, though they count as printable.
+# Without width, though Python counts them as printable.
 _UNSEEN = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _BLANKS = re.compile(r" {24,}")
 
@@ -124,7 +124,7 @@ def _trust(haft: Haft, options: argparse.Namespace, root: str) -> int:
 
 
 def _confirm(files: int) -> bool:
-    """Read an explicit yes; False without a terminal."""
+    """Read an explicit yes. Raises `UsageError` without a terminal."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
         raise UsageError("nothing was trusted: look at it in a terminal, or say --yes")
     subject = "this file" if files == 1 else f"these {files} files"

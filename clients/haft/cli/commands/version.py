@@ -1,4 +1,4 @@
-"""`haft version`: the versions of this client and of the daemon at the chosen address, if one runs."""
+"""Show the versions of this client and of the daemon at the chosen address, if one runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`haft watch`: the lines of running handles that match a pattern, as they are printed."""
+"""The lines of running handles that match a pattern, as they are printed."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Lines:
 
 
 def _last_version(text: str) -> str:
-    """Return a line as it was rewritten last."""
+    """Return the text after the last carriage return: a process rewrites a line from its start."""
     return text.rstrip("\r").rpartition("\r")[2]
 
 

@@ -56,8 +56,8 @@ class Attachment:
         key: str = "\\",
         inline: bool = False,
     ) -> None:
-        """With `inline` the output follows what is on the person's screen, until a message needs
-        the whole."""
+        """With `inline` the output follows the screen's content, until a message needs the whole
+        screen."""
         self._line = line
         self._id = handle
         self._own = own
@@ -116,8 +116,10 @@ class Attachment:
 
     def leave(self) -> int:
         """Restore the handle's size, unless another client has changed it; return the number of
-        typed characters that did not reach the process. A daemon that does not answer delays this
-        by the time of one call."""
+        typed characters that did not reach the process.
+
+        An unresponsive daemon delays this by one call's time.
+        """
         if self._original_size is not None and self._original_size != self._size:
             until = time.monotonic() + _CALL_S
             try:

@@ -73,8 +73,7 @@ class Keyboard:
         self._events: list[Event] = []
 
     def feed(self, data: bytes) -> list[Event]:
-        """Take typed bytes; return texts and commands in order. Bytes after `DETACH` in `data` are
-        dropped."""
+        """Parse typed bytes; return texts and commands in order. Bytes after `DETACH` are dropped."""
         data, self._held = self._held + data, b""
         self._events = []
         at = 0

@@ -1,4 +1,4 @@
-"""Queue of typed input that the process has not taken yet.
+"""Queue of typed input that the process has not taken.
 
 The next piece is sent once the terminal has taken the last one, so a process that does not read
 delays only the typing. A piece is sent as an object, which never answers a question that has just

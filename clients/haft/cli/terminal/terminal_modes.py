@@ -1,7 +1,7 @@
 """Modes of a person's own terminal that a process's output changes, to reset them at the end.
 
-The output is noted as it is drawn: without queries and in whole sequences, as
-`haft_protocol.terminal_queries` and the daemon's bytes `for` a terminal give it.
+Output is noted as drawn: whole sequences without queries, as `haft_protocol.terminal_queries` and
+the daemon's bytes `for` a terminal give it.
 """
 
 from __future__ import annotations

@@ -1,3 +1,2 @@
-"""Files: `runtime_folder` with the socket, `lockfile`, `id_log` of used handle ids, `spool_folder`,
-`own_files` under all their names; `beneath` opens files below a folder, `regular` only regular
-files."""
+"""Folders and files of the daemon: `runtime_folder`, `lockfile`, `id_log`, `spool_folder`,
+`own_files`. Opening others' files: `beneath` a folder, `regular` ones only."""

@@ -6,15 +6,13 @@ from typing import Final, Literal, NamedTuple
 
 
 class Call(NamedTuple):
-    """Positions of a call's arguments.
-
-    `first`: the descriptor or set of descriptors. `bound`: the timeout, in milliseconds (negative:
-    for ever) or as a time's address (0: for ever).
-    """
+    """Positions of a call's arguments."""
 
     shape: Literal["read", "poll", "select", "epoll", "nap", "lock", "ring"]
     first: int = 0
+    """The descriptor or set of descriptors."""
     bound: int = -1
+    """The timeout: milliseconds (negative: for ever), or a time's address (0: for ever)."""
     unit: Literal["ms", "timespec", "timeval"] = "ms"
     resumed: bool = False
     """Resumes an interrupted call, and shows its arguments."""

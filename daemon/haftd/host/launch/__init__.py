@@ -1,7 +1,6 @@
-"""Start a program: recorded first, run second.
+"""Start a program: record it first, run it second.
 
-`program` resolves the command, `gate` is the process that waits for permission to execute,
-`spawn_fds` makes the pipes, `limits` the resource limits, `landlock` and `syscall_filter` the
-sandbox that the gate applies (`rule_path` opens rules' paths, `python_installation` finds an
-interpreter's library, `connect_supervisor` connects sockets), `spawn` starts the child.
+`program` resolves the command; `spawn` starts the child with `spawn_fds`, at a `gate`, which
+applies `limits` and the sandbox: `landlock` (its paths: `rule_path`, `python_installation`),
+`syscall_filter`, and `connect_supervisor`.
 """

@@ -201,16 +201,15 @@ def permitted_capabilities() -> int:
 
 
 class Confinement(NamedTuple):
-    """A filter, the capabilities that stay, and the numbers of `capset` and `seccomp`.
-
-    `is_supervised`: the filter asks a supervisor, which takes the questions' descriptor from the
-    gate.
-    """
+    """Filter of a sandboxed process."""
 
     filter: bytes
     capabilities: int
+    """Capabilities that stay."""
     numbers: tuple[int, int]
+    """System call numbers of `capset` and `seccomp`."""
     is_supervised: bool = False
+    """The filter asks a supervisor, which takes the questions' descriptor from the gate."""
 
 
 @cache

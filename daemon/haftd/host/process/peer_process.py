@@ -38,13 +38,14 @@ _ANSWER = struct.Struct("=4s48sIIIII")
 
 
 class PeerProcess(NamedTuple):
-    """Connected process. `lineage` leads to a child of this process: empty for no descendant, None
-    if unknown, as the peer is gone."""
+    """Connected process."""
 
     pid: int
     uid: int
     identity: Identity | None
     lineage: tuple[Stat, ...] | None
+    """Ancestors up to a child of this process; empty for no descendant, None if the peer is gone.
+    """
 
 
 def identify(sock: socket.socket) -> PeerProcess:

@@ -26,30 +26,31 @@ _CUT = lazy_pattern(rb"[0-9a-f]{1,8}(?: (?:\{[ -~]*)?)?")
 
 
 class Record(NamedTuple):
-    """A handle's process, for the next daemon's kill and report.
-
-    `n` counts within one daemon; `mark` is the process tag, `sid` the kernel's session id,
-    `session` a client's session, `at` wall-clock seconds. `kin` are later processes outside the
-    leader's group.
-    """
+    """A handle's process, for the next daemon's kill and report."""
 
     n: int
+    """Number of the handle within one daemon."""
     pid: int
     ticks: int
     inode: int
     boot: str
     ns: int
     sid: int
+    """The kernel's session id."""
     uid: int
     mark: str
+    """Process tag."""
     cgroup: str = ""
     session: str = ""
+    """A client's session."""
     id: str = ""
     tool: str = ""
     generation: int = 1
     command: str = ""
     at: float = 0.0
+    """Start, in seconds since the epoch."""
     kin: tuple[Identity, ...] = ()
+    """Later processes outside the leader's group."""
     is_stopped: bool = False
     """Only processes left behind may live."""
 

@@ -42,18 +42,22 @@ _CHASE_S = 0.1
 
 
 class Report(NamedTuple):
-    """`ended`: records of which a process was alive and now none is. `lost`: those without a living
-    process. `dropped`: those of another boot, namespace, user or home. `keep`: records that stay in
-    the journal. `unconfirmed`: pids of perhaps living processes. `spared`: ancestors of this
-    process. `killed`: number of processes killed outside cgroups."""
+    """Result of a recovery."""
 
     ended: tuple[Record, ...] = ()
+    """Records of which a process was alive, and now none is."""
     lost: tuple[Record, ...] = ()
+    """Records without a living process."""
     dropped: tuple[Record, ...] = ()
+    """Records of another boot, namespace, user or home."""
     keep: tuple[Record, ...] = ()
+    """Records that stay in the journal."""
     unconfirmed: tuple[int, ...] = ()
+    """Pids of perhaps living processes."""
     spared: tuple[int, ...] = ()
+    """Ancestors of this process."""
     killed: int = 0
+    """Number of processes killed outside cgroups."""
     problems: tuple[str, ...] = ()
 
 

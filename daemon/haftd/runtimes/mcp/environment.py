@@ -14,14 +14,17 @@ from ..base import Call
 
 
 class Environment(msgspec.Struct, frozen=True):
-    """Services for one server. `environ` has the variables that headers name; `make_call` and
-    `clear_up` are for the program. `listed` receives the tools or the reason for none, `lost` a
-    sentence and the tags of open calls."""
+    """Services for one server."""
 
     nursery: trio.Nursery
     grace_s: float
     environ: Mapping[str, str]
+    """Variables that headers may name."""
     make_call: Callable[[str, McpServer], Call]
+    """Make the call of the server's program."""
     clear_up: Callable[[Call, bool], None]
+    """Called after the program's last process."""
     listed: Callable[[str, tuple[ServedTool, ...] | str], None]
+    """Called with the tools, or the reason for none."""
     lost: Callable[[str, str, list[str]], None]
+    """Called with a sentence and the tags of open calls."""

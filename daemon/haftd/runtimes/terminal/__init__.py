@@ -1,6 +1,6 @@
 """A tool on its own terminal: `runtime` joins process, screen and keyboard.
 
-`screen` draws with the terminal `library` (`frames`, `variation`), in the time of `draw_scheduler`;
-`paint` serialises it, `screen_reader` reads plain and styled rows, `transcript` renders text.
-`input` writes text and keys by the `encoders`, when `read_watch` and `keyboard_owner` allow.
+`screen` draws by the terminal `library` (`frames`, `variation`), in the time of `draw_scheduler`;
+`paint` and `screen_reader` read it, `transcript` renders text. `input` writes text and keys by
+`encoders`, once `read_watch` and `keyboard_owner` allow.
 """

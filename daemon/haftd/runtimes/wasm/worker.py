@@ -43,20 +43,20 @@ _ELEMENT = 8
 
 
 class Order(NamedTuple):
-    """Work of a worker: run the module, or `compile` it into the cache.
-
-    `engine` is the folder of the package wasmtime, `cached` the compiled module's name in `cache`.
-    `folders` are (path, name for the module, may be changed), `env` names of variables. `has_call`:
-    standard input is the call.
-    """
+    """Work of a worker: run the module, or `compile` it into the cache."""
 
     engine: str
+    """Folder of the package wasmtime."""
     cache: str
     cached: str = ""
+    """The compiled module's name in `cache`."""
     compile: bool = False
     folders: Sequence[tuple[str, str, bool]] = ()
+    """Path, name for the module, and True if the module may change the folder."""
     env: Sequence[str] = ()
+    """Names of variables."""
     has_call: bool = False
+    """Standard input is the call."""
     fuel: int | None = None
     memory: int | None = None
 

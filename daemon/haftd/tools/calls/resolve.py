@@ -57,20 +57,20 @@ class CallContext(Redacted, frozen=True, kw_only=True):
 
 
 class ResolvedCall(Redacted, frozen=True):
-    """Call with its templates rendered.
-
-    `launch` has no environment yet: `env_overlay` changes the daemon's, where a string sets a
-    variable, None removes it, and True passes the caller's even if secret. `context_json` is for
-    HAFT_CALL. `policy` has absolute paths.
-    """
+    """Call with its templates rendered."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("env_overlay", "context_json")
 
     launch: LaunchSpec
+    """Without an environment yet."""
     runtime: str
     env_overlay: Mapping[str, str | bool | None] = msgspec.field(default_factory=dict)
+    """Changes of the daemon's environment: a string sets a variable, None removes it, True passes
+    the caller's even if secret."""
     context_json: str = ""
+    """Value for HAFT_CALL."""
     policy: AccessPolicy | None = None
+    """Policy with absolute paths."""
     is_module: bool = False
     """The program is a WebAssembly module."""
 

@@ -1,5 +1,5 @@
-"""Check of a call's arguments, and parser of a model's for a stateful tool: its own stand beside
-`action` and `id`."""
+"""Check of a call's arguments, and parser of a model's call of a stateful tool, where the tool's
+own arguments stand beside `action` and `id`."""
 
 from __future__ import annotations
 
@@ -55,19 +55,18 @@ def check_arguments(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class HandleCall(Redacted, frozen=True):
-    """Call of a stateful tool.
-
-    For spawn, `args` are the tool's own arguments, validated; for apply, `input` is set. `reading`
-    holds `wait`, `pattern`, `timeout_ms` and `view`, if given.
-    """
+    """Call of a stateful tool."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("args", "input")
 
     action: Action
     id: str
     args: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """For `spawn`: the tool's own arguments, validated."""
     reading: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """`wait`, `pattern`, `timeout_ms` and `view`, if given."""
     input: Any = None
+    """For `apply`."""
 
 
 def read_call(tool: Tool, arguments: Mapping[str, Any]) -> HandleCall:

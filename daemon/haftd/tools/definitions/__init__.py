@@ -1,8 +1,7 @@
-"""Definitions of tools, and their sources.
-- Reading: a `document` is a TOML file with line numbers; `load` makes each `definition` by its `fields`,
-  `commands`, `parameters` and their `references`, the `approval_policy`, the `notice_rules`, the
-  `access_fields` (to an `access` policy) and the `runtime_names`, and
-  checks its `template_names`.
-- Sources: `self_description` of a program and `server_tools` of an MCP server, merged over a file's tables;
-  Python `functions` of tool files and packages' `entry_points`.
+"""Definitions of tools.
+
+From a `document` of TOML, `load` makes each `definition`, by `fields`, `commands`, `parameters`
+(`references`), `approval_policy`, `notice_rules`, `access_fields` (to `access`) and
+`runtime_names`, with checked `template_names`. Other sources: `self_description` of programs,
+`server_tools` of MCP servers, Python `functions`, packages' `entry_points`.
 """

@@ -48,15 +48,17 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class VerbForm(msgspec.Struct, frozen=True):
-    """Start tool as shown to models: `summary`, `parameters` with short descriptions, and those
-    `required`. `first_line` describes the parameter `command`, a line to type after the start;
-    `description` is shown by `describe_tools`."""
+    """Start tool as shown to models."""
 
     summary: str = ""
     description: str = ""
+    """Shown by `describe_tools`."""
     parameters: Mapping[str, str] | None = None
+    """Short descriptions by name."""
     required: tuple[str, ...] = ()
+    """Names of required parameters."""
     first_line: str = ""
+    """Description of the parameter `command`, a line to type after the start."""
 
 
 class QuestionPolicy(msgspec.Struct, frozen=True):
@@ -102,13 +104,8 @@ NO_PARAMETERS: Mapping[str, Any] = {
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
-    """Definition of one tool.
-
-    `parameters` is a JSON Schema; `parameters_given` is false where the definition has none.
-    `rows`, `cols`, `runtime`, `cwd` and the values of `env` and `limits` may be templates. `env`:
-    True passes the caller's variable even if secret, False removes it. `limits` are bytes, seconds
-    and counts.
-    """
+    """Definition of one tool. `rows`, `cols`, `runtime`, `cwd` and the values of `env` and `limits`
+    may be templates."""
 
     name: str
     file: str
@@ -122,6 +119,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     details: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Long texts about parameters by path."""
     parameters_given: bool = False
+    """False where the definition has no parameters."""
     self_describing: bool = False
     """The program must be asked for the parameters before a list or call."""
     may_describe: bool = False
@@ -143,10 +141,12 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     command: Command | None = None
     output: Literal["raw", "outcome", "events"] = "outcome"
     env: Mapping[str, str | bool] = msgspec.field(default_factory=dict)
+    """Value to set; True passes the caller's variable even if secret, False removes it."""
     cwd: str = "."
     rows: int | str = 24
     cols: int | str = 80
     limits: Mapping[str, float | str] = msgspec.field(default_factory=dict)
+    """Bytes, seconds and counts."""
     may: frozenset[str] = frozenset()
     """The processes' permitted actions in a person's name: `handles`, `approvals`, `questions`."""
     enable: Literal["on", "off", "explicit"] = "on"

@@ -28,22 +28,26 @@ MAX_DESCRIPTION = 32_768
 
 
 class ServedTool(msgspec.Struct, frozen=True):
-    """Tool as listed by its server. `task`: a call must, or may, be a task of MCP 2025-11-25."""
+    """Tool as listed by its server."""
 
     name: str
     description: str = ""
     schema: Mapping[str, Any] = msgspec.field(default_factory=dict)
     annotations: Annotations | None = None
     task: Literal["forbidden", "optional", "required"] = "forbidden"
+    """A call must, or may, be a task of MCP 2025-11-25."""
 
 
 class ServerState(msgspec.Struct, frozen=True):
-    """Configured server, and its tools once listed, or the `fault`. The `offers` need no definition."""
+    """Configured server."""
 
     name: str
     offers: Literal["all"] | tuple[str, ...] = "all"
+    """Tools offered without a definition."""
     tools: tuple[ServedTool, ...] | None = None
+    """None until listed."""
     fault: str = ""
+    """Reason why the tools are not listed."""
 
     def find(self, name: str) -> ServedTool | None:
         return next((tool for tool in self.tools or () if tool.name == name), None)
