@@ -9,7 +9,7 @@ import time
 from .connection import loss_of
 from .errors import ConnectionLost, ReplyTimeout
 from .exchange import result_of
-from .request_params import hello, own_bound, with_defaults
+from .request_params import hello, params_timeout, with_defaults
 
 TYPE_CHECKING = False  # `typing` takes 3 ms
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class BlockingConnection:
     def _start(self, method: str, params: Mapping[str, object]) -> int:
         full = with_defaults(method, params, self._session, self._root)
         number = self._exchange.request(method, full)
-        self._due[number] = (method, own_bound(method, full))
+        self._due[number] = (method, params_timeout(method, full))
         self._send()
         return number
 
@@ -99,18 +99,18 @@ class BlockingConnection:
                     raise self._exchange.fault
                 if silent_until is not None and self.silence is not None:
                     if time.monotonic() < silent_until:
-                        self._turn(silent_until, deadline, method)
+                        self._poll_once(silent_until, deadline, method)
                         continue
                     silent_until = None
                     self.silence[1]()
-                self._turn(deadline, deadline, method)
+                self._poll_once(deadline, deadline, method)
         except BaseException:
             # Also for Ctrl-C: the late reply must be discarded.
             self._exchange.forget(number)
             raise
         return result_of(answer)
 
-    def _turn(self, until: float | None, deadline: float | None, method: str) -> None:
+    def _poll_once(self, until: float | None, deadline: float | None, method: str) -> None:
         """Send and receive until the time; raise `ReplyTimeout` at the deadline."""
         if self._lost is not None:
             raise self._lost

@@ -26,7 +26,7 @@ from .connection import open_connection
 from .daemon_socket import Socket
 from .errors import RemoteError
 from .exchange import Answer, result_of
-from .request_params import batch_bound, with_defaults
+from .request_params import batch_timeout, with_defaults
 from .requests import decode
 from .wire import Conversation
 
@@ -122,7 +122,7 @@ class Haft(BlockingConnection, Calls):
             for method, params in calls
         ]
         numbers = self._wire.batch(full)
-        bound = batch_bound(full)
+        bound = batch_timeout(full)
         for number, (method, _) in zip(numbers, full, strict=True):
             self._due[number] = (method, bound)
         results: list[Any] = []

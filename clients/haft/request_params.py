@@ -49,7 +49,7 @@ def with_defaults(
     return full
 
 
-def own_bound(method: str, params: Mapping[str, object]) -> float | None:
+def params_timeout(method: str, params: Mapping[str, object]) -> float | None:
     """Return the seconds that the request's params allow; None if unlimited."""
     if method in _READING:
         return _seconds(params.get("timeout_ms"), 1000.0, _DEFAULT_WAIT_S)
@@ -69,9 +69,9 @@ def own_bound(method: str, params: Mapping[str, object]) -> float | None:
     return 0.0
 
 
-def batch_bound(calls: Iterable[tuple[str, Mapping[str, object]]]) -> float | None:
+def batch_timeout(calls: Iterable[tuple[str, Mapping[str, object]]]) -> float | None:
     """Return the slowest call's time; None if unlimited."""
-    bounds = [own_bound(method, params) for method, params in calls]
+    bounds = [params_timeout(method, params) for method, params in calls]
     return None if None in bounds else max((b for b in bounds if b is not None), default=0.0)
 
 

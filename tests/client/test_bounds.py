@@ -11,21 +11,21 @@ from haft.__main__ import main
 from haft.cli import options as options_module
 from haft.cli import read_options
 from haft.cli.options import connect_plainly
-from haft.request_params import own_bound
+from haft.request_params import params_timeout
 from tests.client.conftest import Serve
 from tests.client.fake import LATER, Peer, hello, running
 from tests.patience import PATIENCE_S
 
 
 def test_the_bound_of_a_turns_end_includes_answer_and_wait() -> None:
-    assert own_bound("turn/end", {}) == 120.0
-    assert own_bound("turn/end", {"timeout_ms": 500}) == 1.0
-    assert own_bound("turn/begin", {}) == 0.0
+    assert params_timeout("turn/end", {}) == 120.0
+    assert params_timeout("turn/end", {"timeout_ms": 500}) == 1.0
+    assert params_timeout("turn/begin", {}) == 0.0
 
 
 def test_the_bound_of_a_clients_question_is_its_own() -> None:
-    assert own_bound("inquiries/ask", {}) is None
-    assert own_bound("inquiries/ask", {"timeout_s": 300}) == 300.0
+    assert params_timeout("inquiries/ask", {}) is None
+    assert params_timeout("inquiries/ask", {"timeout_s": 300}) == 300.0
 
 
 def silent(request: dict[str, Any], peer: Peer) -> object:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..daemon_socket import Socket
     from ..errors import NotRunning
 
-    Beyond = Callable[[argparse.Namespace, Sequence[str]], str | None]
+    Explain = Callable[[argparse.Namespace, Sequence[str]], str | None]
     """A command's message about unexpected words."""
 
 _PATIENCE_S = 10.0
@@ -140,7 +140,7 @@ class Parser(argparse.ArgumentParser):
         usage: str | None = None,
         about: str = "",
         epilog: str | Callable[[], str] = "",
-        beyond: Beyond | None = None,
+        explain_unexpected: Explain | None = None,
     ) -> None:
         super().__init__(
             prog=prog,
@@ -151,7 +151,7 @@ class Parser(argparse.ArgumentParser):
             argument_default=argparse.SUPPRESS,
         )
         self._words: Sequence[str] = ()
-        self._beyond = beyond
+        self._explain_unexpected = explain_unexpected
         self._epilog = epilog
 
     def read(self, words: Sequence[str], options: argparse.Namespace) -> None:
@@ -175,7 +175,11 @@ class Parser(argparse.ArgumentParser):
             for word in taken:
                 spare.remove(word)
         if spare:
-            remark = None if self._beyond is None else self._beyond(options, spare)
+            remark = (
+                None
+                if self._explain_unexpected is None
+                else self._explain_unexpected(options, spare)
+            )
             option = next((word for word in spare if word.startswith("--")), "").partition("=")[0]
             meant = suggestion(option, self._option_string_actions) if option else ""
             self.error(remark or f"unrecognized arguments: {' '.join(spare)}{meant}")

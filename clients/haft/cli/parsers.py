@@ -65,7 +65,7 @@ def command_parser(name: str) -> Parser:
         usage=getattr(module, "USAGE", None),
         about=COMMANDS[name][:1].upper() + COMMANDS[name][1:] + ".",
         epilog=module.EPILOG,
-        beyond=getattr(module, "beyond", None),
+        explain_unexpected=getattr(module, "explain_unexpected", None),
     )
     if configure := getattr(module, "configure", None):
         configure(parser)

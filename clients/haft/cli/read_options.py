@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Fields = Mapping[str, object]
 
-_SETTLE_S = 1.0
+_LAST_OUTPUT_S = 1.0
 _SILENCE_S = 1.0
 _UNRESPONSIVE_S = 4.0
 _PERSON_S = 660.0
@@ -50,7 +50,7 @@ WAIT_OF_A_PROGRAM = "input on a terminal; on a pipe output, for 250 ms at most"
 """Default of `--wait` for a started process, or one given input."""
 
 
-def add_reading(parser: argparse.ArgumentParser, *, cursor: bool, wait: str) -> None:
+def add_read_options(parser: argparse.ArgumentParser, *, cursor: bool, wait: str) -> None:
     """Add the options; `wait` describes the default of `--wait`."""
     group = parser.add_argument_group("reading")
     group.add_argument(
@@ -95,14 +95,14 @@ def add_reading(parser: argparse.ArgumentParser, *, cursor: bool, wait: str) -> 
         )
 
 
-def reading_of(options: argparse.Namespace) -> dict[str, object]:
+def read_params(options: argparse.Namespace) -> dict[str, object]:
     params = {name: getattr(options, name, None) for name in _FIELDS}
     if params["wait"] == "pattern" and params["pattern"] is None:
         raise UsageError("--wait pattern wants the expression: --pattern REGEX")
     return {name: value for name, value in params.items() if value is not None}
 
 
-def approved(
+def call_with_approval(
     haft: BlockingConnection, options: argparse.Namespace, method: str, fields: Fields
 ) -> bytes:
     with AwaitingApproval(haft, options, fields["id"], is_start=method == "spawn"):
@@ -184,7 +184,7 @@ def finish(haft: BlockingConnection, options: argparse.Namespace, encoded: bytes
     elif getattr(options, "view", None) in ("raw", "paint"):
         show.show_bytes(state)
     else:
-        show.show_state(_settled(haft, options, state))
+        show.show_state(_with_last_output(haft, options, state))
     missed = _missed(options, state)
     if missed and not options.json:
         show.line(f"haft {options.command}: {missed}", "yellow")
@@ -207,10 +207,10 @@ def _missed(options: argparse.Namespace, state: Json) -> str:
     return "timed out" if state.get("waited") == "deadline" and (asked or on_terminal) else ""
 
 
-def _settled(haft: BlockingConnection, options: argparse.Namespace, state: Json) -> Json:
+def _with_last_output(haft: BlockingConnection, options: argparse.Namespace, state: Json) -> Json:
     """Fetch a stopped handle again for a moment, so that the last output is shown once and whole."""
-    again = {k: v for k, v in reading_of(options).items() if k in ("view", "max_bytes", "cursor")}
-    until = time.monotonic() + _SETTLE_S
+    again = {k: v for k, v in read_params(options).items() if k in ("view", "max_bytes", "cursor")}
+    until = time.monotonic() + _LAST_OUTPUT_S
     while (
         state["state"] == "stopped"
         and state.get("output_complete") is False

@@ -73,14 +73,14 @@ class Relay:
 
     def __init__(
         self,
-        line: PollableClient,
+        client: PollableClient,
         handle: str,
         *,
         resume: Sequence[str],
         forwarded: Iterable[str] = FORWARDED,
     ) -> None:
-        """Relay by `line`; `resume` is a command that resumes the stopped handle."""
-        self._line = line
+        """Relay by `client`; `resume` is a command that resumes the stopped handle."""
+        self._client = client
         self._resume = resume
         self._id = handle
         self._forwarded = forwarded
@@ -136,13 +136,13 @@ class Relay:
         A signal that ends a process ends this one during an approval, at its second time, and if
         the daemon does not answer.
         """
-        seconds = self._line.patience
+        seconds = self._client.patience
         deadline = None if seconds is None else time.monotonic() + seconds
         look: int | None = None
         leave_at: float | None = None
-        silence = self._line.silence
+        silence = self._client.silence
         report_at = None if silence is None else time.monotonic() + silence[0]
-        while self._line.take(spawned) is None:
+        while self._client.take(spawned) is None:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 raise ReplyTimeout(
@@ -165,13 +165,13 @@ class Relay:
                 self._end_by(ending[-1])
             if ending and look is None:
                 leave_at = time.monotonic() + _LEAVING_S
-                look = self._line.start("fetch", id=self._id, cursor=0, max_bytes=0)
+                look = self._client.start("fetch", id=self._id, cursor=0, max_bytes=0)
             elif look is not None and self._awaits_decision(look):
                 self._end_by(ending[0])
 
     def _awaits_decision(self, look: int) -> bool:
         try:
-            state = self._line.take(look)
+            state = self._client.take(look)
         except RemoteError:
             return False
         return isinstance(state, Pending) and state.needs == "decision"
@@ -200,8 +200,8 @@ class Relay:
         poll = select.poll()
         poll.register(self._bell, select.POLLIN)
         if self._size < _MAX_BACKLOG and self._last is None:
-            room = select.POLLOUT if self._line.is_full else 0
-            poll.register(self._line.fileno(), select.POLLIN | room)
+            room = select.POLLOUT if self._client.is_full else 0
+            poll.register(self._client.fileno(), select.POLLIN | room)
         if self._queue:
             poll.register(self._queue[0][0], select.POLLOUT)
         if self._stdin is not None and self._reads and self._input is None and self._sent is None:
@@ -209,8 +209,8 @@ class Relay:
         for fd, _ in poll.poll(None if seconds is None else seconds * 1000):
             if fd == self._bell:
                 os.read(self._bell, _CHUNK)
-            elif fd == self._line.fileno():
-                self._line.advance()
+            elif fd == self._client.fileno():
+                self._client.advance()
             elif self._queue and fd == self._queue[0][0]:
                 self._write()
             elif fd == self._stdin:
@@ -293,7 +293,7 @@ class Relay:
             return
         number, data = self._sent
         try:
-            if self._line.take(number) is None:
+            if self._client.take(number) is None:
                 return
         except RemoteError as refused:
             if refused.kind == "invalid_answer":
@@ -306,7 +306,7 @@ class Relay:
         self._sent = None
 
     def _apply(self, form: object, **waiting: object) -> int:
-        return self._line.start(
+        return self._client.start(
             "apply",
             id=self._id,
             input=form,
@@ -357,6 +357,6 @@ class Relay:
     def _is_answered(self, number: int) -> bool:
         """Return True for a taken reply; an ended process takes no signal."""
         try:
-            return self._line.take(number) is not None
+            return self._client.take(number) is not None
         except RemoteError:
             return True

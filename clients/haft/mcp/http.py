@@ -358,7 +358,7 @@ class _Handler(BaseHTTPRequestHandler):
             if not bridge.is_busy:
                 self.close_connection = True
                 return False
-        link.turn(ready, bridge)
+        link.receive_ready(ready, bridge)
         bridge.tick(time.monotonic())
         return True
 

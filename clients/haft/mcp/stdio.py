@@ -60,7 +60,7 @@ class DaemonLink:
             sending = select.POLLOUT if self._daemon.to_send else 0
             poll.register(self._socket, select.POLLIN | sending)
 
-    def turn(self, ready: Mapping[int, int], bridge: Bridge) -> None:
+    def receive_ready(self, ready: Mapping[int, int], bridge: Bridge) -> None:
         if self._socket is not None and ready.get(self._socket.fileno()):
             self._receive(bridge)
 
@@ -108,16 +108,16 @@ class StdioTransport:
     def serve(self, bridge: Bridge) -> None:
         """Serve until the host closes the input; raise `BrokenPipeError` if the host stops reading."""
         try:
-            while self._turn(bridge):
+            while self._poll_once(bridge):
                 pass
         finally:
             self._link.close()
 
-    def _turn(self, bridge: Bridge) -> bool:
+    def _poll_once(self, bridge: Bridge) -> bool:
         ready = self._wait(bridge)
         if ready.get(self._sink, 0) & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
             raise BrokenPipeError
-        self._link.turn(ready, bridge)
+        self._link.receive_ready(ready, bridge)
         if ready.get(self._source) and not self._read(bridge):
             return False
         bridge.tick(time.monotonic())

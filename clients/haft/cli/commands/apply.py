@@ -17,7 +17,13 @@ from ...client import Haft
 from ...errors import RemoteError
 from .. import show
 from ..options import UsageError, command_for, connect
-from ..read_options import WAIT_OF_A_PROGRAM, add_reading, approved, finish, reading_of
+from ..read_options import (
+    WAIT_OF_A_PROGRAM,
+    add_read_options,
+    call_with_approval,
+    finish,
+    read_params,
+)
 from ..typed_states import answer_example, state_of
 from ..values import read_answer, read_json, read_place, read_size, read_text
 
@@ -55,10 +61,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--resize", metavar="ROWSxCOLS", help="another size of its terminal")
     form.add_argument("--input", metavar="JSON", help="the input as the protocol has it")
     parser.add_argument("--secret", action="store_true", help="keep the input out of logs")
-    add_reading(parser, cursor=True, wait=WAIT_OF_A_PROGRAM)
+    add_read_options(parser, cursor=True, wait=WAIT_OF_A_PROGRAM)
 
 
-def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
+def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str | None:
     """Suggest the quoting of a line written as in a shell."""
     if not hasattr(options, "answer") or any(word.startswith("--") for word in words):
         return None
@@ -79,9 +85,9 @@ def run(options: argparse.Namespace) -> int:
         form["secret"] = True
     with connect(options) as haft:
         content = {"input": form} if answer is None else _answer(haft, options, answer)
-        fields = {"id": options.id, **content, **reading_of(options)}
+        fields = {"id": options.id, **content, **read_params(options)}
         try:
-            return finish(haft, options, approved(haft, options, "apply", fields))
+            return finish(haft, options, call_with_approval(haft, options, "apply", fields))
         except RemoteError as refused:
             if refused.kind == "invalid_answer" and answer is None:
                 options.remedy = _answering(haft, options)

@@ -74,9 +74,9 @@ def run(options: argparse.Namespace) -> int:
     )
     named = session(options)
     connected = open_address(chosen_address(options), start=False)
-    line = PollableClient(connected, session=named, name="haft attach")
-    with line:
-        state = _look(line, options)
+    client = PollableClient(connected, session=named, name="haft attach")
+    with client:
+        state = _look(client, options)
         if isinstance(state, Stopped):
             show.show_line(to_builtins(_unasked(state)))
             logs = _command(options, "logs")
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
                 f"{options.id}: there is nothing to attach to; {logs} shows its output", "dim"
             )
             return Status.FAILED if show.failed(to_builtins(state)) else Status.DONE
-        own, last = join(options, line, (keys, screen))
+        own, last = join(options, client, (keys, screen))
     if last is not None and not _is_lost(own):
         with drop_late_messages():
             show.show_line(to_builtins(last))
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
 
 def join(
     options: argparse.Namespace,
-    line: PollableClient,
+    client: PollableClient,
     terminal: tuple[int, int],
     *,
     inline: bool = False,
@@ -106,7 +106,7 @@ def join(
     """
     own = OwnTerminal(*terminal)
     attached = Attachment(
-        line,
+        client,
         options.id,
         own,
         read_only=getattr(options, "read_only", False),
@@ -182,10 +182,10 @@ def terminals(command: str, alternative: str) -> tuple[int, int]:
     return sys.stdin.fileno(), sys.stdout.fileno()
 
 
-def _look(line: PollableClient, options: argparse.Namespace) -> HandleState:
+def _look(client: PollableClient, options: argparse.Namespace) -> HandleState:
     """Fetch the state and require a terminal; the read offset stays."""
     handle: str = options.id
-    state = line.fetch(handle, cursor=0, max_bytes=0)
+    state = client.fetch(handle, cursor=0, max_bytes=0)
     if isinstance(state, Pending):
         raise UsageError(
             f"{handle} does not run yet: it awaits approval; decide on it with {_command(options, 'approve')}, then attach"
@@ -193,7 +193,7 @@ def _look(line: PollableClient, options: argparse.Namespace) -> HandleState:
     if isinstance(state, Stopped):
         return state
     try:
-        return line.fetch(handle, view="screen", cursor=0, max_bytes=0)
+        return client.fetch(handle, view="screen", cursor=0, max_bytes=0)
     except RemoteError as refused:
         if refused.code != _INVALID_PARAMS:
             raise

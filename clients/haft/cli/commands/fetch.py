@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..options import connect_plainly
-from ..read_options import add_reading, approved, finish, reading_of
+from ..read_options import add_read_options, call_with_approval, finish, read_params
 
 EPILOG = """\
 examples:
@@ -19,10 +19,10 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="the handle's name, as `haft ps` shows it")
-    add_reading(parser, cursor=True, wait="none")
+    add_read_options(parser, cursor=True, wait="none")
 
 
 def run(options: argparse.Namespace) -> int:
     with connect_plainly(options) as haft:
-        fields = {"id": options.id, **reading_of(options)}
-        return finish(haft, options, approved(haft, options, "fetch", fields))
+        fields = {"id": options.id, **read_params(options)}
+        return finish(haft, options, call_with_approval(haft, options, "fetch", fields))

@@ -95,7 +95,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
+def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str | None:
     """Name the option that shows an entry."""
     if "--dry-run" not in words:
         return None

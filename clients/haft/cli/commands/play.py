@@ -137,7 +137,7 @@ def _on_a_terminal(
             if event.code == "o":
                 terminal.write(modes.note(output.feed(event.data.encode("utf-8", "replace"))))
         terminal.write(modes.undo())
-        terminal.settle(leaving=True)
+        terminal.flush(leaving=True)
         ended_by = terminal.ended_by
     with drop_late_messages():
         show.line("")

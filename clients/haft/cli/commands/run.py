@@ -114,7 +114,7 @@ def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> 
         raise UsageError("there is no command behind --")
 
 
-def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
+def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str | None:
     """Name the option or command that replaces one of env or docker."""
     name, is_joined, value = words[0].partition("=")
     rest = [value, *words[1:]] if is_joined else words[1:]
@@ -221,13 +221,13 @@ def _started(options: argparse.Namespace, fields: dict[str, object], *, terminal
     chosen, root = session(options), root_at(address, options)
     for _ in range(_TRIES):
         options.id = id or made_up_id(os.path.basename(options.words[0]) or "run")  # noqa: PTH119
-        line = PollableClient(
+        client = PollableClient(
             open_address(address, start=True), session=chosen, root=root, name="haft run"
         )
-        report_silence(line, options)
+        report_silence(client, options)
         try:
-            with line:
-                return _joined(options, line, {**fields, "id": options.id}, terminal=terminal)
+            with client:
+                return _joined(options, client, {**fields, "id": options.id}, terminal=terminal)
         except RemoteError as refused:
             if id or refused.kind != "handle_exists":
                 raise
@@ -238,7 +238,7 @@ def _started(options: argparse.Namespace, fields: dict[str, object], *, terminal
 
 def _joined(
     options: argparse.Namespace,
-    line: PollableClient,
+    client: PollableClient,
     fields: dict[str, object],
     *,
     terminal: bool,
@@ -246,7 +246,7 @@ def _joined(
     """Start the command, and stand in for its process until the end."""
     if hasattr(options, "detach"):
         options.waited_for = [options.id]
-        state = line.finish(line.start("spawn", **fields, approval_timeout_ms=APPROVAL_MS))
+        state = client.finish(client.start("spawn", **fields, approval_timeout_ms=APPROVAL_MS))
         if isinstance(state, Pending):
             show.show_line(to_builtins(state))
         try:
@@ -257,29 +257,29 @@ def _joined(
     if terminal:
         # HUP only detaches, and the others leave the terminal as it is until it is taken.
         with Relay(
-            line, options.id, resume=_resumption(options), forwarded=("INT", "TERM", "QUIT")
+            client, options.id, resume=_resumption(options), forwarded=("INT", "TERM", "QUIT")
         ) as starting:
-            with AwaitingApproval(line, options, options.id):
-                starting.start(line.start("spawn", **fields))
+            with AwaitingApproval(client, options, options.id):
+                starting.start(client.start("spawn", **fields))
             starting.forward_signals()
-        return _in_terminal(options, line)
-    relay = Relay(line, options.id, resume=_resumption(options))
-    line.hear(relay.hear)
+        return _in_terminal(options, client)
+    relay = Relay(client, options.id, resume=_resumption(options))
+    client.hear(relay.hear)
     with relay:
         # The subscription follows at once: the command may be over before the reply to the spawn.
-        spawned = line.start("spawn", **fields)
-        followed = line.start(
+        spawned = client.start("spawn", **fields)
+        followed = client.start(
             "subscribe",
             events=["state", "bytes"],
             handles=[options.id],
             backpressure=True,
             **{"from": {options.id: 0}},
         )
-        with AwaitingApproval(line, options, options.id):
+        with AwaitingApproval(client, options, options.id):
             relay.start(spawned)
-        line.finish(followed)
+        client.finish(followed)
         last = relay.run()
-    _mark_read(options, line)
+    _mark_read(options, client)
     return _status(last)
 
 
@@ -297,24 +297,24 @@ def _resumption(options: argparse.Namespace) -> list[str]:
     ]
 
 
-def _in_terminal(options: argparse.Namespace, line: PollableClient) -> int:
-    own, last = attach.join(options, line, (STDIN, STDOUT), inline=True)
+def _in_terminal(options: argparse.Namespace, client: PollableClient) -> int:
+    own, last = attach.join(options, client, (STDIN, STDOUT), inline=True)
     if isinstance(last, Stopped):
         with drop_late_messages():
-            _mark_read(options, line)
+            _mark_read(options, client)
             return _status(last)
     if own.ended_by in (None, signal.SIGHUP):
         return Status.DONE if own.ended_by is None else 128 + signal.SIGHUP
     name = signal.Signals(own.ended_by).name.removeprefix("SIG")
-    line.apply(options.id, {"signal": name}, wait="none", cursor=0, max_bytes=0)
+    client.apply(options.id, {"signal": name}, wait="none", cursor=0, max_bytes=0)
     return 128 + own.ended_by
 
 
-def _mark_read(options: argparse.Namespace, line: PollableClient) -> None:
+def _mark_read(options: argparse.Namespace, client: PollableClient) -> None:
     """Read the shown end for the session, which else has a notice of it; no output is read."""
     if not hasattr(options, "rm"):
         with contextlib.suppress(HaftError):
-            line.finish(line.start("fetch", id=options.id, max_bytes=0))
+            client.finish(client.start("fetch", id=options.id, max_bytes=0))
 
 
 def _status(state: Stopped) -> int:

@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(read_only=False)
 
 
-def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
+def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str | None:
     """Show the place of the handle's name."""
     option, _, value = words[0].partition("=")
     if option not in ("--id", "--name"):

@@ -15,7 +15,13 @@ from ...errors import RemoteError
 from ...requests import drop_unset
 from .. import show
 from ..options import Parser, UsageError, connect, is_remote, named, words_behind
-from ..read_options import WAIT_OF_A_PROGRAM, add_reading, approved, finish, reading_of
+from ..read_options import (
+    WAIT_OF_A_PROGRAM,
+    add_read_options,
+    call_with_approval,
+    finish,
+    read_params,
+)
 from ..remedies import of_refused_start
 from ..values import read_arguments
 
@@ -66,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--clean-env", action="store_true", help="the daemon's environment, not this shell's"
     )
-    add_reading(parser, cursor=False, wait=WAIT_OF_A_PROGRAM)
+    add_read_options(parser, cursor=False, wait=WAIT_OF_A_PROGRAM)
 
 
 def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> None:
@@ -75,7 +81,7 @@ def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> 
     options.words = words
 
 
-def beyond(options: argparse.Namespace, words: Sequence[str]) -> str:
+def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str:
     """Return the error for a command, an id or arguments in place of options."""
     tool, spoken = options.tool, shlex.join(words)
     if words[0] == "-e" and len(words) > 1:
@@ -128,9 +134,9 @@ def run(options: argparse.Namespace) -> int:
     with connect(options, start=True) as haft:
         for _ in range(_TRIES):
             options.id = id or made_up_id(options.tool)
-            full = {**fields, "id": options.id, **reading_of(options)}
+            full = {**fields, "id": options.id, **read_params(options)}
             try:
-                return finish(haft, options, approved(haft, options, "spawn", full))
+                return finish(haft, options, call_with_approval(haft, options, "spawn", full))
             except RemoteError as refused:
                 if id or refused.kind != "handle_exists":
                     options.remedy = of_refused_start(haft, options.tool, options.words, refused)

@@ -24,7 +24,7 @@ examples:
 """
 
 
-def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
+def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str | None:
     """Report a handle's name, for which the command is `fetch`."""
     if len(words) > 1 or words[0].startswith("-"):
         return None

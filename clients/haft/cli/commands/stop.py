@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-y", "--yes", action="store_true", help="end the handles without asking")
 
 
-def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
+def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str | None:
     """Report handles, as `docker stop` would take them."""
     if any(word.startswith("-") for word in words):
         return None

@@ -41,7 +41,7 @@ examples:
 _FOLDER = ".haft/tools"
 _MAX_COMPARED = 2000
 # Without width, though Python counts them as printable.
-_UNSEEN = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+_WITHOUT_WIDTH = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _BLANKS = re.compile(r" {24,}")
 
 
@@ -75,7 +75,7 @@ def _list(haft: Haft, options: argparse.Namespace) -> int:
     if not roots:
         show.line("haft trust: no root is trusted")
         return 0
-    rows = [(_when(root.at), str(len(root.files)), _seen(root.root)) for root in roots]
+    rows = [(_when(root.at), str(len(root.files)), _visible(root.root)) for root in roots]
     show.table([("SINCE", "FILES", "ROOT"), *rows])
     return 0
 
@@ -87,7 +87,7 @@ def _revoke(haft: Haft, options: argparse.Namespace, root: str) -> int:
         return 0
     result = msgspec.json.decode(encoded)
     outcome = "is not trusted any more" if result["was"] else "was not trusted"
-    show.line(f"haft trust: {_seen(result['root'])} {outcome}")
+    show.line(f"haft trust: {_visible(result['root'])} {outcome}")
     return 0
 
 
@@ -105,7 +105,7 @@ def _trust(haft: Haft, options: argparse.Namespace, root: str) -> int:
         refused = any(file.state == "refused" for file in shown.files)
         if not shown.files:
             outcome = (
-                f"nothing can be trusted: there is no definition in {_seen(shown.root)}/{_FOLDER}, "
+                f"nothing can be trusted: there is no definition in {_visible(shown.root)}/{_FOLDER}, "
                 "nor in that of a folder above it"
             )
         else:
@@ -119,7 +119,7 @@ def _trust(haft: Haft, options: argparse.Namespace, root: str) -> int:
     if options.json:
         show.document(granted)
     else:
-        show.line(f"haft trust: {_seen(shown.root)} is trusted as it is shown", "green")
+        show.line(f"haft trust: {_visible(shown.root)} is trusted as it is shown", "green")
     return 0
 
 
@@ -133,19 +133,19 @@ def _confirm(files: int) -> bool:
 
 
 def _page(shown: TrustShowResult) -> Iterator[str]:
-    yield _seen(shown.root)
+    yield _visible(shown.root)
     for file in shown.files:
         yield ""
         yield from _file(file, shown)
     for name in shown.gone:
         yield ""
-        yield f"{_FOLDER}/{_seen(name)}: it was trusted, and is not there any more"
+        yield f"{_FOLDER}/{_visible(name)}: it was trusted, and is not there any more"
 
 
 def _file(file: DefinitionFile, shown: TrustShowResult) -> Iterator[str]:
-    name = _seen(file.file.removeprefix(shown.root.rstrip("/") + "/"))
+    name = _visible(file.file.removeprefix(shown.root.rstrip("/") + "/"))
     if file.state == "refused":
-        yield f"{name}: it cannot be trusted: {_seen(str(file.why))}"
+        yield f"{name}: it cannot be trusted: {_visible(str(file.why))}"
         return
     when = "" if isinstance(shown.at, UnsetType) else f" on {_when(shown.at)}"
     state = {"new": "new", "trusted": "trusted", "changed": f"changed since it was trusted{when}"}
@@ -153,8 +153,8 @@ def _file(file: DefinitionFile, shown: TrustShowResult) -> Iterator[str]:
     for tool in file.tools:
         yield from _tool(tool, whole=file.state != "trusted")
     for problem in file.problems:
-        key = f"{_seen(problem.key)}: " if problem.key else ""
-        yield f"  wrong: {key}{_seen(problem.message)}"
+        key = f"{_visible(problem.key)}: " if problem.key else ""
+        yield f"  wrong: {key}{_visible(problem.message)}"
     text = "" if isinstance(file.text, UnsetType) else file.text
     if file.state != "trusted" and not file.tools:
         yield "  it defines no tool; it says:"
@@ -165,26 +165,26 @@ def _file(file: DefinitionFile, shown: TrustShowResult) -> Iterator[str]:
 
 
 def _tool(tool: DefinedTool, *, whole: bool) -> Iterator[str]:
-    yield f"  {_seen(tool.name)}"
+    yield f"  {_visible(tool.name)}"
     if not isinstance(tool.unused, UnsetType):
-        yield f"    {_seen(tool.unused)}"
+        yield f"    {_visible(tool.unused)}"
     if not isinstance(tool.shell, UnsetType):
-        yield f"    runs in {_seen(tool.shell)}:"
+        yield f"    runs in {_visible(tool.shell)}:"
         yield from _block(" ".join(tool.runs), "      | ")
     elif tool.runs:
-        yield f"    runs: {' '.join(_seen(_quoted(word)) for word in tool.runs)}"
+        yield f"    runs: {' '.join(_visible(_quoted(word)) for word in tool.runs)}"
     if not whole:
         return
     asks = ", ".join(f"{action}: {mode}" for action, mode in tool.asks.items())
-    yield f"    asks first: {_seen(asks) or 'never'}"
+    yield f"    asks first: {_visible(asks) or 'never'}"
     if tool.describes_itself:
         yield "    runs to describe itself, too, when tools are listed, without asking"
     for key, value in tool.says.items():
         if isinstance(value, str) and "\n" in value.strip("\n"):
-            yield f"    {_seen(key)}:"
+            yield f"    {_visible(key)}:"
             yield from _block(value, "      | ")
         else:
-            yield f"    {_seen(key)} = {_seen(msgspec.json.encode(value).decode())}"
+            yield f"    {_visible(key)} = {_visible(msgspec.json.encode(value).decode())}"
 
 
 def _quoted(word: str) -> str:
@@ -201,7 +201,7 @@ def _changes(before: str, after: str) -> Iterator[str]:
     count = 0
     for line in list(difflib.unified_diff(old, new, lineterm="", n=2))[2:]:
         count += 1
-        yield f"  {line[:1]} {_seen(line[1:])}" if line[:2] != "@@" else "  ..."
+        yield f"  {line[:1]} {_visible(line[1:])}" if line[:2] != "@@" else "  ..."
     if not count:
         yield "  only the ends of its lines"
 
@@ -218,18 +218,18 @@ def _block(text: str, margin: str) -> Iterator[str]:
             yield from [margin.rstrip()] * empty
         empty = 0
         if line is not None:
-            yield margin + _seen(line)
+            yield margin + _visible(line)
 
 
-def _seen(text: str) -> str:
+def _visible(text: str) -> str:
     """Escape invisible or misleading characters."""
     if not text.isascii() or not text.isprintable():
-        text = "".join(c if _is_seen(c) else ascii(c)[1:-1] for c in text)
+        text = "".join(c if _is_visible(c) else ascii(c)[1:-1] for c in text)
     return _BLANKS.sub(lambda match: f" ({len(match[0])} blanks) ", text)
 
 
-def _is_seen(char: str) -> bool:
-    if char in _UNSEEN or not char.isprintable():
+def _is_visible(char: str) -> bool:
+    if char in _WITHOUT_WIDTH or not char.isprintable():
         return False
     return char.isascii() or unicodedata.category(char)[0] != "M"
 

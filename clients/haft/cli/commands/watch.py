@@ -117,13 +117,13 @@ def run(options: argparse.Namespace) -> int:
     timeout_ms = getattr(options, "timeout_ms", None)
     deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
     watch = _Watch(options, _compiled(options), ids, deadline)
-    line = PollableClient(
+    client = PollableClient(
         open_address(chosen_address(options), start=False),
         session=session(options),
         name="haft watch",
     )
-    with line:
-        line.hear(watch.hear)
+    with client:
+        client.hear(watch.hear)
         fields: dict[str, object] = {"events": ["state", "output"]}
         if hasattr(options, "all"):
             fields["session"] = "*"
@@ -131,13 +131,13 @@ def run(options: argparse.Namespace) -> int:
             fields["handles"] = ids
             if not hasattr(options, "new"):
                 fields["from"] = dict.fromkeys(ids, 0)
-        line.finish(line.start("subscribe", **fields))
+        client.finish(client.start("subscribe", **fields))
         poll = select.poll()
-        poll.register(line.fileno(), select.POLLIN)
+        poll.register(client.fileno(), select.POLLIN)
         while not watch.is_over:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             if poll.poll(None if left is None else left * 1000):
-                line.advance()
+                client.advance()
     is_late = watch.is_late and not watch.is_done
     if is_late:
         show.line("haft watch: timed out", "yellow")

@@ -47,7 +47,7 @@ _USUAL: Size = (24, 80)
 class Attachment:
     def __init__(
         self,
-        line: PollableClient,
+        client: PollableClient,
         handle: str,
         own: OwnTerminal,
         *,
@@ -58,7 +58,7 @@ class Attachment:
     ) -> None:
         """With `inline` the output follows the screen's content, until a message needs the whole
         screen."""
-        self._line = line
+        self._client = client
         self._id = handle
         self._own = own
         self._read_only = read_only
@@ -74,7 +74,7 @@ class Attachment:
         self._output: int | None = None
         self._requested = 0
         """Offset of the output that was requested last."""
-        self._typed = PendingInput(line, handle)
+        self._typed = PendingInput(client, handle)
         self._answer = AnswerLine()
         self._question: Question | None = None
         self._notice: tuple[str, float] | None = None
@@ -97,22 +97,22 @@ class Attachment:
             self._ask_for_output()
             if self._question is None:
                 self._typed.send()
-            keys = self._own.wait(self._line.fileno(), self._line.is_full, self._patience())
+            keys = self._own.wait(self._client.fileno(), self._client.is_full, self._patience())
             if self._own.ended_by is not None:
                 return None
             if keys and self._take_keys(keys):
                 return None
-            self._line.advance()
+            self._client.advance()
             self._take_output()
             self._tell(self._typed.arrived())
             self._look_round()
 
     def close(self) -> None:
         """Restore the person's terminal: modes, styles, title, the cursor below."""
-        self._own.settle(leaving=True)
+        self._own.flush(leaving=True)
         below = b"" if self._inline else b"\r\n\x1b[J"
         self._own.write(self._modes.undo() + b"\x1b[23;0t" + below)
-        self._own.settle(leaving=True)
+        self._own.flush(leaving=True)
 
     def leave(self) -> int:
         """Restore the handle's size, unless another client has changed it; return the number of
@@ -150,7 +150,7 @@ class Attachment:
             state = fresh
             before = self._cursor
             self._draw(fresh)
-            self._own.settle(10.0)
+            self._own.flush(10.0)
             if self._cursor == before:
                 state = msgspec.structs.replace(state, omitted=0, truncated=UNSET)
                 if state.output_complete is not False or time.monotonic() > until:
@@ -159,7 +159,7 @@ class Attachment:
 
     def _fetch(self, view: View, max_bytes: int = 0) -> HandleState:
         # With a cursor the read offset stays: the session belongs to the assistant.
-        return self._line.fetch(
+        return self._client.fetch(
             self._id,
             view=view,
             cursor=self._cursor,
@@ -180,12 +180,12 @@ class Attachment:
         else:
             # A question stays visible; only a fetch shows that another client has answered it.
             fields |= {"wait": "stopped", "timeout_ms": _QUESTION_MS, "max_bytes": 0}
-        self._output = self._line.start("fetch", **fields)
+        self._output = self._client.start("fetch", **fields)
 
     def _take_output(self) -> None:
         if self._output is None:
             return
-        state = self._line.take(self._output)
+        state = self._client.take(self._output)
         if state is None:
             return
         self._output = None
@@ -317,7 +317,7 @@ class Attachment:
     def _look_round(self) -> None:
         if self._own.take_signal(signal.SIGTSTP):
             self._own.write(self._modes.undo() + b"\r\n")
-            self._own.settle()
+            self._own.flush()
             self._own.give_back()
             signal.raise_signal(signal.SIGSTOP)
         if self._own.take_signal(signal.SIGCONT):
@@ -362,7 +362,7 @@ class Attachment:
         self._apply({"resize": {"rows": size[0], "cols": size[1]}}, timeout=timeout)
 
     def _apply(self, input: object, question: str | None = None, timeout: float = _CALL_S) -> None:
-        self._line.apply(
+        self._client.apply(
             self._id,
             input,
             question=question,

@@ -170,7 +170,7 @@ class OwnTerminal:
             self.gone = True
             self._backlog.clear()
 
-    def settle(self, seconds: float = _LEAVING_S, *, leaving: bool = False) -> None:
+    def flush(self, seconds: float = _LEAVING_S, *, leaving: bool = False) -> None:
         """Wait at most `seconds` until all is written, and drop the rest.
 
         A signal ends the wait, but not when `leaving`: the bytes that restore the terminal come

@@ -21,8 +21,8 @@ _LINES = re.compile(r"[^\r\n]*[\r\n]|[^\r\n]+")
 
 
 class PendingInput:
-    def __init__(self, line: PollableClient, handle: str) -> None:
-        self._line = line
+    def __init__(self, client: PollableClient, handle: str) -> None:
+        self._client = client
         self._id = handle
         self._waiting: deque[str] = deque()
         self._sent: tuple[int, str] | None = None
@@ -50,7 +50,7 @@ class PendingInput:
         if self._sent or not self._waiting or self._held_up:
             return
         piece = self._waiting.popleft()
-        number = self._line.start(
+        number = self._client.start(
             "apply",
             id=self._id,
             input={"text": piece},
@@ -72,7 +72,7 @@ class PendingInput:
             return None
         number, piece = self._sent
         try:
-            if self._line.take(number) is None:
+            if self._client.take(number) is None:
                 return None
         except RemoteError as refused:
             self._sent = None
