@@ -21,9 +21,9 @@ from .provider import (
     Reply,
     Request,
     Truncated,
-    dig,
-    items,
-    word,
+    list_or_empty,
+    text_or_none,
+    value_at,
 )
 
 _VERSION = "2023-06-01"
@@ -39,7 +39,9 @@ class Anthropic(Provider):
     def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
         last, answered = len(messages) - 1, set()
         if last >= 0 and _results(messages[last]):
-            answered = {word(block.get("tool_use_id")) for block in _results(messages[last])}
+            answered = {
+                text_or_none(block.get("tool_use_id")) for block in _results(messages[last])
+            }
             last -= 1
         if last < 0 or messages[last].get("role") != "assistant":
             return []
@@ -68,20 +70,22 @@ class Anthropic(Provider):
         return Request("/v1/messages", headers, body)
 
     def read(self, body: Any) -> Reply | None:
-        content = dig(body, "content")
+        content = value_at(body, "content")
         if not isinstance(content, list):
             return None
-        match dig(body, "stop_reason"):
+        match value_at(body, "stop_reason"):
             case "refusal":
                 return Refused()
             case "max_tokens" | "model_context_window_exceeded":
                 return Truncated()
-        texts = [dig(block, "text") for block in content if dig(block, "type") == "text"]
+        texts = [value_at(block, "text") for block in content if value_at(block, "type") == "text"]
         return ModelText("".join(text for text in texts if isinstance(text, str)))
 
 
 def _blocks(message: Message, kind: str) -> list[dict[str, Any]]:
-    return [block for block in items(message.get("content")) if dig(block, "type") == kind]
+    return [
+        block for block in list_or_empty(message.get("content")) if value_at(block, "type") == kind
+    ]
 
 
 def _results(message: Message) -> list[dict[str, Any]]:

@@ -25,9 +25,9 @@ from .provider import (
     Reply,
     Request,
     Truncated,
-    dig,
-    items,
-    word,
+    list_or_empty,
+    text_or_none,
+    value_at,
 )
 
 _ENDED = (None, "STOP", "FINISH_REASON_UNSPECIFIED")
@@ -79,9 +79,9 @@ class Google(Provider):
         return Request(f"/models/{model}:generateContent", headers, body)
 
     def read(self, body: Any) -> Reply | None:
-        if dig(body, "promptFeedback", "blockReason"):
+        if value_at(body, "promptFeedback", "blockReason"):
             return Refused()
-        candidate = dig(body, "candidates", 0)
+        candidate = value_at(body, "candidates", 0)
         if not isinstance(candidate, dict):
             return None
         reason = candidate.get("finishReason")
@@ -91,19 +91,23 @@ class Google(Provider):
             return ModelText("")
         if reason not in _ENDED:
             return Refused()
-        parts = dig(candidate, "content", "parts")
-        texts = [dig(part, "text") for part in items(parts) if not dig(part, "thought")]
+        parts = value_at(candidate, "content", "parts")
+        texts = [
+            value_at(part, "text") for part in list_or_empty(parts) if not value_at(part, "thought")
+        ]
         return ModelText("".join(text for text in texts if isinstance(text, str)))
 
 
 def _parts(content: Message, *names: str) -> list[dict[str, Any]]:
     """Return the calls or responses among the parts, in either spelling of the API."""
-    values = [dig(part, name) for part in items(content.get("parts")) for name in names]
+    values = [
+        value_at(part, name) for part in list_or_empty(content.get("parts")) for name in names
+    ]
     return [value for value in values if isinstance(value, dict)]
 
 
 def _mark(part: dict[str, Any]) -> tuple[str | None, str | None]:
-    return word(part.get("id")), word(part.get("name"))
+    return text_or_none(part.get("id")), text_or_none(part.get("name"))
 
 
 def _instruction(text: Any) -> Any:

@@ -22,9 +22,9 @@ from .provider import (
     Reply,
     Request,
     Truncated,
-    dig,
-    items,
-    word,
+    list_or_empty,
+    text_or_none,
+    value_at,
 )
 
 
@@ -37,7 +37,10 @@ class Ollama(Provider):
         answered: Counter[str | None] = Counter()
         for message in reversed(messages):
             if message.get("role") == "tool":
-                answered[word(message.get("tool_call_id")) or word(message.get("tool_name"))] += 1
+                answered[
+                    text_or_none(message.get("tool_call_id"))
+                    or text_or_none(message.get("tool_name"))
+                ] += 1
                 continue
             return [call for call in _calls(message) if not _is_answered(call, answered)]
         return []
@@ -61,10 +64,10 @@ class Ollama(Provider):
         return Request("/api/chat", headers, body)
 
     def read(self, body: Any) -> Reply | None:
-        message = dig(body, "message")
+        message = value_at(body, "message")
         if not isinstance(message, dict):
             return None
-        if dig(body, "done_reason") == "length":
+        if value_at(body, "done_reason") == "length":
             return Truncated()
         text = message.get("content")
         return ModelText(text if isinstance(text, str) else "")
@@ -72,10 +75,10 @@ class Ollama(Provider):
 
 def _calls(message: Message) -> list[OpenCall]:
     calls = []
-    for call in items(message.get("tool_calls")):
-        name = word(dig(call, "function", "name"))
+    for call in list_or_empty(message.get("tool_calls")):
+        name = text_or_none(value_at(call, "function", "name"))
         if name is not None:
-            calls.append(OpenCall(word(dig(call, "id")), name))
+            calls.append(OpenCall(text_or_none(value_at(call, "id")), name))
     return calls
 
 

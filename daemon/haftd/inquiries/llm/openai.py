@@ -23,9 +23,9 @@ from .provider import (
     Reply,
     Request,
     Truncated,
-    dig,
-    items,
-    word,
+    list_or_empty,
+    text_or_none,
+    value_at,
 )
 
 _SYSTEM_ROLES = ("system", "developer")
@@ -40,12 +40,12 @@ class OpenAI(Provider):
         answered = set()
         for message in reversed(messages):
             if message.get("role") == "tool":
-                answered.add(word(message.get("tool_call_id")))
+                answered.add(text_or_none(message.get("tool_call_id")))
                 continue
             return [
                 OpenCall(call["id"], str(_name(call)))
-                for call in items(message.get("tool_calls"))
-                if isinstance(dig(call, "id"), str) and call["id"] not in answered
+                for call in list_or_empty(message.get("tool_calls"))
+                if isinstance(value_at(call, "id"), str) and call["id"] not in answered
             ]
         return []
 
@@ -81,10 +81,10 @@ class OpenAI(Provider):
         return [{"role": "system", "content": system}] if system else []
 
     def read(self, body: Any) -> Reply | None:
-        message = dig(body, "choices", 0, "message")
+        message = value_at(body, "choices", 0, "message")
         if not isinstance(message, dict):
             return None
-        reason = dig(body, "choices", 0, "finish_reason")
+        reason = value_at(body, "choices", 0, "finish_reason")
         if message.get("refusal") or reason == "content_filter":
             return Refused()
         if reason == "length":
@@ -94,4 +94,4 @@ class OpenAI(Provider):
 
 
 def _name(call: Any) -> Any:
-    return dig(call, "function", "name") or dig(call, "custom", "name") or ""
+    return value_at(call, "function", "name") or value_at(call, "custom", "name") or ""

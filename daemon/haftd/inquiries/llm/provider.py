@@ -152,7 +152,7 @@ def fit(schema: dict[str, Any], dialect: str) -> dict[str, Any]:
     return translate("", schema, PROVIDERS[dialect]).parameters
 
 
-def dig(value: Any, *path: str | int) -> Any:
+def value_at(value: Any, *path: str | int) -> Any:
     for step in path:
         if isinstance(step, str) and isinstance(value, dict):
             value = value.get(step)
@@ -163,9 +163,9 @@ def dig(value: Any, *path: str | int) -> Any:
     return value
 
 
-def items(value: Any) -> list[Any]:
+def list_or_empty(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def word(value: Any) -> str | None:
+def text_or_none(value: Any) -> str | None:
     return value if isinstance(value, str) else None

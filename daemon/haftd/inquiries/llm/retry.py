@@ -13,7 +13,7 @@ from haftd.config.inquiry_settings import LlmSettings
 from haftd.lazy_pattern import lazy_pattern
 from haftd.redaction import Redacted
 
-from .provider import dig
+from .provider import value_at
 
 _RETRIED = (408, 409, 425, 429)
 _MIN_PAUSE_S = 0.5
@@ -103,7 +103,7 @@ def _status(outcome: Received) -> str:
         body = msgspec.json.decode(outcome.body)
     except (msgspec.DecodeError, RecursionError, ValueError):
         body = None
-    words = [dig(body, "error", key) for key in ("code", "type", "status")]
+    words = [value_at(body, "error", key) for key in ("code", "type", "status")]
     return f"HTTP {outcome.status}{_word(words)}"
 
 

@@ -20,7 +20,7 @@ import msgspec
 from haft_protocol.methods import Problem
 
 MAX_STORE_BYTES = 16 * 1024 * 1024
-_LAST = 253_402_000_000
+_MAX_TIME_S = 253_402_000_000
 """End of the year 9999, the last that calendars format."""
 _NOTHING: Mapping[str, TrustedFile] = MappingProxyType({})
 
@@ -40,7 +40,7 @@ class TrustedFile(msgspec.Struct, frozen=True):
 class TrustedRoot(msgspec.Struct, frozen=True):
     """Trusted files of a root by name, and the grant's time in seconds since the epoch."""
 
-    at: Annotated[float, msgspec.Meta(ge=0, le=_LAST)]
+    at: Annotated[float, msgspec.Meta(ge=0, le=_MAX_TIME_S)]
     files: dict[str, TrustedFile]
 
 
@@ -63,18 +63,18 @@ class Trust:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        self._now()
+        self._current()
         if not self._why:
             return ()
         message = f"no root is trusted: {self._why}; `haft trust` begins a new one"
         return (Problem(file=self._path, key="", message=message),)
 
     def files(self, root: str) -> Mapping[str, TrustedFile]:
-        record = self._now().roots.get(root)
+        record = self._current().roots.get(root)
         return _NOTHING if record is None else record.files
 
     def roots(self) -> Mapping[str, TrustedRoot]:
-        return self._now().roots
+        return self._current().roots
 
     def grant(self, root: str, trusted: TrustedRoot) -> None:
         """Trust these files of the root and no other files; raises `TrustFault`."""
@@ -92,7 +92,7 @@ class Trust:
         self._change(without)
         return was
 
-    def _now(self) -> _Store:
+    def _current(self) -> _Store:
         """Return the current store, read again only after a write."""
         try:
             status = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116
@@ -132,7 +132,7 @@ class Trust:
         try:
             with self._locked():
                 self._seen = None
-                roots = change(self._now().roots)
+                roots = change(self._current().roots)
                 data = msgspec.json.encode(_Store(roots=roots))
                 if len(data) > MAX_STORE_BYTES:
                     raise TrustFault(
