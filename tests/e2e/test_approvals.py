@@ -35,6 +35,7 @@ TOOLS = "".join(
         definition("watched", 'run = { default = "ask", spawn = "unattended" }'),
         definition("mute", 'run = { fetch = "skip", apply = "skip", abort = "skip" }'),
         definition("unfed", 'run = { apply = "skip" }'),
+        definition("reviewed", 'run = "unattended"\nresult = "ask"'),
         definition("called", 'run = { call = "ask" }'),
         definition("asfunction", 'run = "ask"\nstyle.parameters = "function_call"'),
         definition("hidden", 'run = "ask"\nstyle.parameters = "off"'),
@@ -601,6 +602,78 @@ def test_a_cancelled_call_withdraws_its_approval(join: Join) -> None:
         assert host.told("$/cancelRequest")["params"] == {"id": asked["id"]}
         until(lambda: host.waiting() == [] and host.states() == {}, "what waits")
     assert host.call("notifications/drain") == {"notifications": []}
+
+
+def send_together(host: Host, *messages: dict[str, Any]) -> None:
+    """Send messages that the daemon reads in one pass of its loop."""
+    host.send_raw(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
+
+
+def start_awaited(host: Host, way: str) -> tuple[int, Any]:
+    """Start what awaits approval; return the request's number and the approval."""
+    text = {"text": "x"}
+    if way == "action":
+        host.finish(host.spawn("typed"))
+        number = host.start("apply", id="h", input={"line": "a"}, wait="none")
+    elif way == "result":
+        number = host.spawn("reviewed", args={"text": "done"}, wait="stopped")
+    elif way == "start":
+        number = host.spawn("careful", args=text)
+    else:
+        number = host.start("tools/call", tool="careful", arguments=text)
+    return number, host.one_waiting()
+
+
+@pytest.mark.parametrize(
+    ("way", "ending"),
+    [
+        ("start", "cancel"),
+        ("start", "abort"),
+        ("run to its end", "cancel"),
+        ("run to its end", "abort"),
+        ("action", "cancel"),
+        ("result", "abort"),
+    ],
+)
+def test_no_decision_is_accepted_behind_the_end_in_one_pass(
+    join: Join, way: str, ending: str
+) -> None:
+    host = join(able=False)
+    number, approval = start_awaited(host, way)
+    ended: dict[str, Any] = {
+        "jsonrpc": "2.0",
+        "method": "$/cancelRequest",
+        "params": {"id": number},
+    }
+    if ending == "abort":
+        ended = request(800, "abort", id=approval["id"], grace_ms=0)
+    decided = {"approval_id": approval["approval_id"], "decision": "allow"}
+    send_together(host, ended, request(801, "approvals/decide", **decided))
+    error = host.refused(801)
+    assert "Nothing waits for approval" in error.message
+    if ending == "cancel":
+        assert host.refused(number).code == -32800
+    else:
+        assert host.finish(800)["state"] == host.finish(number)["state"] == "stopped"
+
+
+@pytest.mark.parametrize("way", ["start", "action"])
+def test_an_accepted_decision_counts_although_its_call_is_cancelled_in_the_same_pass(
+    join: Join, way: str
+) -> None:
+    host = join(able=False)
+    number, approval = start_awaited(host, way)
+    decided = {"approval_id": approval["approval_id"], "decision": "allow"}
+    send_together(
+        host,
+        request(801, "approvals/decide", **decided),
+        {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}},
+    )
+    assert host.finish(801) == {}
+    if way == "start":
+        assert host.call("fetch", id="h", wait="output")["content"] == "x\n"
+    else:
+        assert host.call("fetch", id="h", wait="stopped")["state"] == "stopped"
 
 
 def test_a_disconnected_caller_withdraws_its_approval(join: Join) -> None:

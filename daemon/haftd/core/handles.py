@@ -198,6 +198,11 @@ class Handle:
         return isinstance(self.phase, AwaitingApproval | Abandoned)
 
     @property
+    def is_awaiting_decision(self) -> bool:
+        """True while only a user's decision is awaited: on the start, or on the result."""
+        return self.is_awaiting_approval or isinstance(self.phase, UnderReview)
+
+    @property
     def stop_requested_by(self) -> EndedBy | None:
         """Cause of the first request to end; None after the end."""
         lifecycle = self.lifecycle

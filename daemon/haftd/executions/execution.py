@@ -80,8 +80,8 @@ class Skipped(Exception):
 
 
 StartGate = Callable[[], Awaitable[tuple[Runtime, Call]]]
-"""Awaited before the run; returns the call to run. Raises `Skipped`, or an `RpcError` as if the
-handle had never been admitted."""
+"""Awaited before the run; approves the handle and returns the call to run. Raises `Skipped`, or an
+`RpcError` as if the handle had never been admitted."""
 
 
 class Execution:

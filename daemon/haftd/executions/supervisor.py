@@ -166,6 +166,10 @@ class Supervisor:
             self._nursery.start_soon(self._shorten_grace, execution, grace_s)
         if grace_s is not None:
             execution.grace_s = grace_s
+        if execution.handle.is_awaiting_decision:
+            # At once: a decision in the same pass of the loop would be accepted for nothing.
+            execution.cancel()
+            return
         self._due += 1
         self._nursery.start_soon(self._cancel_in_turn, execution)
 
@@ -243,7 +247,6 @@ class Supervisor:
                     except (Skipped, RpcError) as refused:
                         return refused
                     gate = None
-                    handle.approve(terminal=call.launch.terminal)
                     self._due += 1
                 await self._take_turn()
                 if call.launch.terminal:

@@ -15,7 +15,10 @@ from haftd.core.handles import Handle
 from haftd.redaction import Redacted
 
 from .kind import Answered, InquiryKind, Timeouts, Unanswered, Withdrawn
+from .pending_inquiry import PendingInquiry
 from .router import InquiryRouter
+
+_ALLOWING: tuple[Decision, ...] = ("allow", "edit")
 
 log = structlog.get_logger("haftd.inquiries")
 
@@ -51,6 +54,8 @@ class Approval(InquiryKind, frozen=True, kw_only=True, eq=False):
     """Validate edited arguments. Raises `RpcError` (invalid_arguments)."""
     render: Callable[[], Awaitable[str]] | None = None
     """Computes `rendered`; no client is asked before."""
+    on_allow: Callable[[Any], None] | None = None
+    """Called with `ApprovalDecision.edited` as soon as the action is allowed."""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -120,7 +125,13 @@ async def request_approval(router: InquiryRouter, approval: Approval) -> Approva
     """Wait for a decision: allow, edit or skip; None after a withdrawal. Raises `RpcError`
     (not_approved, shutting_down)."""
     approval = structs.replace(approval, id=router.new_id())
-    match await router.resolve(router.put(approval)):
+
+    def ended(pending: PendingInquiry) -> None:
+        end, on_allow = pending.end, approval.on_allow
+        if on_allow is not None and isinstance(end, Answered) and end.value.decision in _ALLOWING:
+            on_allow(end.value.edited)
+
+    match await router.resolve(router.put(approval, on_end=ended)):
         case Answered(value=ApprovalDecision() as decision, caller=caller):
             if decision.decision == "deny":
                 who = "an earlier word for this session" if caller is None else caller.label

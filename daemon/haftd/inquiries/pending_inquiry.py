@@ -23,8 +23,10 @@ class PendingInquiry:
         "__weakref__",
         "_on_end",
         "_on_open",
+        "_waiter",
         "end",
         "is_unclaimed",
+        "is_withdrawn",
         "kind",
         "outcome",
         "routed",
@@ -47,18 +49,37 @@ class PendingInquiry:
         """Time of opening, by trio's clock."""
         self.is_unclaimed = False
         """All candidates have declined: only a client can answer now, unasked."""
+        self.is_withdrawn = False
+        """The waiting task is cancelled: no answer is accepted."""
         self.routed = trio.Event()
         """Set when a candidate is asked, when all have declined, and at the end."""
         self.turn = trio.Event()
         """Set when the inquiry leaves the queue."""
         self.settled = trio.Event()
+        self._waiter: trio.lowlevel.Task | None = None
         self._on_end = on_end
         self._on_open = on_open
 
     @property
     def is_open(self) -> bool:
         """True if an answer is accepted now."""
-        return self.turn.is_set() and self.kind.is_ready and self.end is None
+        is_asked = self.turn.is_set() and self.kind.is_ready
+        return is_asked and self.end is None and not self.is_withdrawn
+
+    async def wait(self) -> None:
+        """Wait for the end, in one task. A cancellation withdraws the inquiry at once.
+
+        The task itself runs in a later pass of the loop, and an answer accepted before that would
+        have no effect.
+        """
+
+        def withdraw(_: object) -> trio.lowlevel.Abort:
+            self.is_withdrawn, self._waiter = True, None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        if self.end is None:
+            self._waiter = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(withdraw)
 
     def open(self) -> None:
         self.since = trio.current_time()
@@ -80,6 +101,9 @@ class PendingInquiry:
         self.end = end
         self.routed.set()
         self.settled.set()
+        if self._waiter is not None:
+            trio.lowlevel.reschedule(self._waiter)
+            self._waiter = None
         if self.turn.is_set():
             how = {Answered: "answered", Unanswered: "failed"}.get(type(end), "withdrawn")
             duration_s = round(trio.current_time() - self.since, 3)

@@ -171,8 +171,8 @@ class InquiryRouter:
     # --- answers -----------------------------------------------------------------------------
 
     def accept(self, pending: PendingInquiry, answer: Answered) -> bool:
-        """Settle with a checked answer; return False if the inquiry has ended before."""
-        if pending.end is not None:
+        """Settle with a checked answer; return False if the inquiry has ended or is withdrawn."""
+        if not pending.is_open:
             return False
         kind, until = pending.kind, answer.remember
         if not isinstance(until, UnsetType) and (key := kind.memory_key) is not None:
@@ -209,17 +209,18 @@ class InquiryRouter:
 
     async def resolve(self, pending: PendingInquiry) -> End:
         """Look for an answer and return the end. A cancellation withdraws the inquiry; an earlier
-        withdrawal's error is raised instead."""
+        withdrawal's error is raised instead, and an accepted answer is returned."""
         try:
             if pending.end is None:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._search, pending)
-                    await pending.settled.wait()
+                    await pending.wait()
                     nursery.cancel_scope.cancel()
-        except (trio.Cancelled, BaseExceptionGroup):
+        except (trio.Cancelled, BaseExceptionGroup) as stop:
             if isinstance(pending.end, Withdrawn) and pending.end.error is not None:
                 raise pending.end.error from None
-            raise
+            if not (isinstance(pending.end, Answered) and _is_cancellation(stop)):
+                raise
         finally:
             pending.settle(Withdrawn())
         if pending.end is None:
@@ -285,6 +286,12 @@ class InquiryRouter:
         if self._backends_for(pending.kind) is not declined:
             return self._backends_for(pending.kind)
         return tuple(backend for backend in declined if backend in changed)
+
+
+def _is_cancellation(stop: BaseException) -> bool:
+    if isinstance(stop, BaseExceptionGroup):
+        return all(map(_is_cancellation, stop.exceptions))
+    return isinstance(stop, trio.Cancelled)
 
 
 async def ask_backend(backend: Backend, pending: PendingInquiry) -> Answered | None:

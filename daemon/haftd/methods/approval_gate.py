@@ -65,6 +65,10 @@ def approver_of(
     async def approver(handle: Handle) -> Prepared:
         if mode == "skip":
             raise Skipped(_not_run(tool.name, "its definition says so"))
+
+        def approve(edited: Prepared | None) -> None:
+            handle.approve(terminal=(edited or ready).resolved.launch.terminal)
+
         approval = Approval(
             context=InquiryContext(caller=caller, bound_to=definition_key(tool)),
             session=handle.session,
@@ -76,6 +80,7 @@ def approver_of(
             mode=mode,
             check=check,
             render=renderer(services.helpers, ready),
+            on_allow=approve,
         )
         decision = await request_approval(services.inquiries, approval)
         if decision is None:
