@@ -86,7 +86,6 @@ class Writer:
         return self._event(at_ms, "o", text) if text else b""
 
     def resize(self, at_ms: int, cols: int, rows: int) -> bytes:
-        """Return the event for a new terminal size."""
         return self._event(at_ms, "r", f"{cols}x{rows}")
 
     def end(self, at_ms: int, status: int | None = None) -> bytes:

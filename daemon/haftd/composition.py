@@ -94,8 +94,6 @@ _SHARE_OF_STOPPED = 4
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """Inputs of the assembly."""
-
     paths: Paths
     settings: Settings
     problems: list[Problem]

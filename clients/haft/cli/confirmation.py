@@ -15,7 +15,6 @@ _MAX_NAMED = 20
 
 
 def can_ask() -> bool:
-    """Return True if a person can answer."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 

@@ -38,7 +38,6 @@ _ENVIRONMENT = (
 
 
 def pages() -> dict[str, str]:
-    """Return the commands by their pages' names."""
     return {"haft": "", **{f"haft-{command}": command for command in COMMANDS}}
 
 

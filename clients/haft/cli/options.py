@@ -195,7 +195,6 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def explanation(self) -> str:
-        """The text below the options."""
         return self._epilog if isinstance(self._epilog, str) else self._epilog()
 
     def format_help(self) -> str:
@@ -367,7 +366,6 @@ def connect_plainly(options: argparse.Namespace) -> BlockingConnection:
 
 
 def report_silence(haft: BlockingConnection, options: argparse.Namespace) -> None:
-    """Have a connection report a daemon that does not answer."""
     haft.silence = _SILENCE_S, lambda: report_unresponsive(options)
 
 

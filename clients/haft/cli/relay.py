@@ -106,7 +106,6 @@ class Relay:
         self._handlers: list[tuple[int, Any]] = []
 
     def hear(self, method: str, params: Raw) -> None:
-        """Queue a push of the daemon."""
         self._pushed.append((method, params))
 
     def __enter__(self) -> Relay:

@@ -34,7 +34,6 @@ def service_folder(env: Mapping[str, str]) -> str:
 
 
 def service_python(environment: Environment | None) -> str:
-    """Return the Python that runs the service: of this installation, or of its copy."""
     return sys.executable if environment is None else str(environment.python)
 
 

@@ -123,7 +123,6 @@ def paint(text: str, colour: str | None, stream: TextIO) -> str:
 
 
 def choose_colours(when: When) -> None:
-    """Set when texts are coloured from now on."""
     global _when
     _when = when
 
@@ -136,7 +135,6 @@ def _takes_colours(stream: TextIO) -> bool:
 
 
 def paint_stdout(text: str, colour: str | None) -> str:
-    """Colour a part of the content, where standard output takes colours."""
     return text if sys.stdout is None else paint(text, colour, sys.stdout)
 
 

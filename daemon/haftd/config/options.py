@@ -21,8 +21,6 @@ class ConfigError(Exception):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Command line of `haftd`."""
-
     config: str | None = None
     socket: str | None = None
     log_level: LogLevel = "info"
@@ -47,7 +45,6 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
         return self.runtime.socket
 
     def serving(self, socket: str) -> Paths:
-        """Return the paths with a service manager's socket."""
         return replace(self, runtime=replace(self.runtime, socket=socket))
 
     @property

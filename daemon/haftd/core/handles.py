@@ -244,13 +244,11 @@ class Handle:
 
     @property
     def refusal(self) -> RpcError | None:
-        """Error for calls that await a result that was not approved."""
         outcome = self.outcome
         return None if outcome is None else outcome.refusal
 
     @property
     def rejection(self) -> RpcError | None:
-        """Error for the spawn if the tool was not started."""
         lifecycle = self.lifecycle
         return lifecycle.error if isinstance(lifecycle, Rejected) else None
 
@@ -285,7 +283,7 @@ class Handle:
 
     @property
     def is_awaited(self) -> bool:
-        """True if a waiting call will report the end."""
+        """True if a waiting call will report the end, by `listen_for_reply`."""
         return self._await_count > 0
 
     @property
@@ -447,7 +445,6 @@ class Handle:
         self._last_screen = screen, paint
 
     def set_left_behind(self, left_behind: Callable[[], tuple[LeftBehind, ...]]) -> None:
-        """Keep the handle while processes may run, listed by `left_behind`."""
         self._left_behind = left_behind
 
     def clear_left_behind(self) -> None:
@@ -517,11 +514,9 @@ class Handle:
 
     @property
     def is_followed(self) -> bool:
-        """True while a reader waits for changes."""
         return bool(self._listeners)
 
     def listen_for_reply(self, callback: Listener) -> None:
-        """Listen for a call that will report the end."""
         self.listen(callback)
         self._await_count += 1
 

@@ -189,7 +189,6 @@ class Registry:
         return Admission(handle)
 
     def reserve(self, session: str, id: str) -> Callable[[], None]:
-        """Reserve an id for a batch's spawn; return the function that drops the reservation."""
         self._reserved.add((session, id))
         return lambda: self._reserved.discard((session, id))
 

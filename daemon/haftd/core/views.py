@@ -128,7 +128,6 @@ def read_handle(
     cursor: int | None = None,
     max_bytes: int = 65_536,
 ) -> HandleState:
-    """Return the handle's state, and report the read to the handle."""
     state = handle_state(handle, now, view=view, cursor=cursor, max_bytes=max_bytes, save=True)
     handle.read(read_of(state, view, cursor), now)
     return state

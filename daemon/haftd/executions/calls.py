@@ -293,7 +293,6 @@ class Calls(msgspec.Struct):
                 self.journal.end(call.mark)
 
     def stopped(self, mark: str) -> None:
-        """Record the handle's end for recovery."""
         with self._log_os_error("record", mark):
             self.journal.stopped(mark)
 

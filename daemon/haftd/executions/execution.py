@@ -164,7 +164,6 @@ class Execution:
 
     @property
     def is_unclaimed(self) -> bool:
-        """True while a question waits and no candidate is asked."""
         pending = self.inquiries.current
         return pending is not None and pending.is_unclaimed
 
@@ -181,7 +180,6 @@ class Execution:
         return is_first
 
     def skip(self, skipped: Skipped) -> None:
-        """End the handle with the notice as result."""
         termination = Termination(by=EndedBy("exit", skipped.by), result=skipped.notice)
         self.handle.end(termination, trio.current_time())
 
@@ -286,7 +284,6 @@ class Execution:
         return number
 
     def resized(self, caller: Caller, rows: int, cols: int) -> None:
-        """Record that a client has resized the terminal."""
         self.sizes.resize(caller, (rows, cols))
         self.handle.wake()
 
@@ -299,7 +296,6 @@ class Execution:
             self.handle.wake()
 
     def leave_size(self, caller: Caller) -> None:
-        """Forget a disconnected client's size."""
         if self.sizes.leave(caller):
             self.handle.wake()
 
@@ -349,7 +345,6 @@ class Execution:
         return wanted
 
     def reads(self) -> InputKind | None:
-        """Return the input that a terminal's process waits for, or None."""
         if not self.handle.terminal or self.handle.state is not State.RUNNING:
             return None
         return self.wanted().expected
@@ -363,7 +358,6 @@ class Execution:
         return self._suspended
 
     def hides_input(self) -> bool:
-        """True while the terminal does not echo, as at a password prompt."""
         return self.control is not None and self.control.hides_input()
 
     def begin(self) -> None:

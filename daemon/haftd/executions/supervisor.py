@@ -126,7 +126,6 @@ class Supervisor:
         return self._executions.get(handle)
 
     def with_tag(self, mark: str) -> Execution | None:
-        """Return the execution with this process tag; None without processes."""
         return self._by_tag.get(mark)
 
     def ancestor_of(self, lineage: Sequence[Stat]) -> tuple[Execution, bool] | None:
@@ -189,7 +188,6 @@ class Supervisor:
         execution.cancel()
 
     async def abort(self, execution: Execution, by: EndedBy, grace_s: float | None = None) -> None:
-        """End an execution; return after its last process."""
         self.end(execution, by, grace_s)
         await execution.done.wait()
 

@@ -1,7 +1,8 @@
 """Reserve file descriptors by purpose: the kernel assigns the lowest free number, so one at the
 bound means that all below are taken.
 
-Waits for ends of processes stop first, then starts, output files, connections.
+As they run out, waits for ends of processes are refused first, then starts, output files,
+connections.
 """
 
 from __future__ import annotations

@@ -90,7 +90,6 @@ def call_after(call: Callable[[], None]) -> bool:
 
 
 def unwatch(fd: int) -> None:
-    """End the watch of `fd`, if any."""
     _watch.get().remove(fd)
 
 

@@ -50,7 +50,6 @@ class AnswerCache:
     def find(
         self, session: str, subject: Hashable, bound_to: Hashable = None
     ) -> CachedAnswer | None:
-        """Return the answer if bound to this program."""
         answer = self._answers.get((session, subject))
         return answer if answer is not None and answer.bound_to == bound_to else None
 

@@ -152,7 +152,6 @@ class InquiryRouter:
         return next(self._numbers)
 
     def close(self, session: str) -> None:
-        """End the inquiries of a closed session and drop its cache."""
         self.cache.close(session)
         self._end_all(session, stopping=False)
 

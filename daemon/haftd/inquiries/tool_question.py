@@ -186,7 +186,6 @@ class InquiryQueue:
 
     @property
     def inquiry(self) -> Inquiry | None:
-        """The open question, as sent to clients."""
         message = None if self.current is None else self.current.kind.message()
         return message if isinstance(message, Inquiry) else None
 
@@ -242,12 +241,10 @@ class InquiryQueue:
         return await self.wait(self.put(kind))
 
     def open_next(self) -> None:
-        """Open the first question if the handle runs."""
         if self._queue and isinstance(self.handle.phase, Running):
             self._queue[0].open()
 
     def end(self) -> None:
-        """Withdraw all questions at the execution's end."""
         for pending in list(self._queue):
             pending.settle(Withdrawn())
 

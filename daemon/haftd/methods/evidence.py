@@ -55,11 +55,9 @@ class IdleEvidence(msgspec.Struct):
         return True
 
     def require_longer_idle(self) -> None:
-        """Require the longer idle time, after work."""
         self._idle_s = _MIN_IDLE_S
 
     def enough_at(self) -> float:
-        """Return the time of sufficient evidence."""
         return min(max(self.until, self.since + self._idle_s), self.since + _MAX_IDLE_S)
 
 

@@ -101,7 +101,6 @@ def input_of(tool: str, handle: Handle, value: Any, name: str = "input") -> Any:
 
 
 def refuse_for_a_person(supervisor: Supervisor, handle: Handle) -> None:
-    """Refuse a model's answer to a person's question."""
     execution = supervisor.execution_of(handle)
     if execution is not None and handle.question is not None and execution.inquiries.needs_a_person:
         raise for_a_person(handle.question.id)

@@ -268,7 +268,7 @@ class _Coercion:
         *,
         fill: bool = True,
     ) -> Any:
-        """`applied` are the schemas already applied to this value, `depth` counts them."""
+        """Coerce one value; `applied` are the schemas already applied to it, `depth` counts them."""
         self._steps.take()
         schema = self._schemas.resolved(schema)
         if depth > _MAX_DEPTH or (id(schema), fill) in applied:

@@ -295,7 +295,6 @@ def _cut(text: str, longest: int) -> str:
 
 
 def recursion_sentence(name: str) -> str:
-    """Refer a recursive node to the definition `name` around it."""
     return f"The same form as {compact(name, 80)} above, again."
 
 

@@ -126,7 +126,6 @@ class Subscriptions:
             self._end(subscription)
 
     def add_handle(self, handle: Handle) -> None:
-        """Follow a new handle for the session's subscribers with enough permissions."""
         for subscription in self._of(handle.session):
             if subscription.caller.may_reach(handle.settings.may):
                 subscription.follow(handle)

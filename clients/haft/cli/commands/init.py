@@ -85,7 +85,6 @@ files = {{ type = "array", items = {{ type = "string" }}, required = true, summa
 
 
 def definition(name: str) -> str:
-    """Return the text of a definition file for a tool of this name."""
     return _TEMPLATE.format(key=name if _BARE.fullmatch(name) else f'"{name}"')
 
 

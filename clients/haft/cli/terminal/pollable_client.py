@@ -14,7 +14,6 @@ from haft_protocol.states import HandleState
 
 class PollableClient(Haft):
     def hear(self, take: Callable[[str, Raw], None]) -> None:
-        """Have `take` called with the daemon's notifications."""
         self._wire.hear = take
 
     @property

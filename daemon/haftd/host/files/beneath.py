@@ -1,7 +1,6 @@
 """Files below a folder, by openat2(2) and renameat2(2), which Python lacks.
 
-No `..`, link or mount of /proc leads out. `pin` never blocks or acts on a device; `reopen` opens
-the pinned file.
+No `..`, link or mount of /proc leads out. `pin` never blocks or acts on a device.
 """
 
 from __future__ import annotations

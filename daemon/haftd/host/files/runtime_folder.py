@@ -264,7 +264,6 @@ class _ChangeWatcher:
         return self._epoll.fileno()
 
     def clear(self) -> None:
-        """Consume the pending events."""
         if self._inotify >= 0:
             with contextlib.suppress(BlockingIOError):
                 while os.read(self._inotify, 65536):

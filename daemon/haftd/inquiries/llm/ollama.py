@@ -29,8 +29,6 @@ from .provider import (
 
 
 class Ollama(Provider):
-    """Provider `ollama`."""
-
     dialect = "ollama"
 
     def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:

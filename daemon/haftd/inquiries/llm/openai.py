@@ -32,8 +32,6 @@ _SYSTEM_ROLES = ("system", "developer")
 
 
 class OpenAI(Provider):
-    """Provider `openai`."""
-
     dialect = "openai"
 
     def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:

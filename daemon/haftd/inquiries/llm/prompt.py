@@ -25,7 +25,6 @@ _FENCE = lazy_pattern(r"\A```[a-z]*\s*\n(.*)\n```\Z", re.DOTALL)
 
 
 def paused(question: Question) -> str:
-    """Return the reply to the call that asks."""
     return f"Tool paused: {question.text}"
 
 

@@ -42,14 +42,10 @@ Outcome = Unsent | Received
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """Retry after this time."""
-
     seconds: float
 
 
 class GiveUp(msgspec.Struct, frozen=True):
-    """No further attempt."""
-
     why: str
 
 

@@ -179,11 +179,9 @@ class Peer:
         self._transport.send(msgspec.json.encode(message))
 
     def answer(self, id: Id, result: object) -> None:
-        """Send the result of a server's request."""
         self._reply({"jsonrpc": "2.0", "id": id, "result": result})
 
     def refuse(self, id: Id, code: int, message: str) -> None:
-        """Send an error for a server's request."""
         self._reply({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 
     def _reply(self, message: dict[str, Any]) -> None:

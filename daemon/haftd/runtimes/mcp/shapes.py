@@ -33,8 +33,6 @@ class ServerInfo(msgspec.Struct, frozen=True):
 
 
 class ToolsCapability(msgspec.Struct, frozen=True, rename="camel"):
-    """Support of tools."""
-
     list_changed: bool | None = None
 
 

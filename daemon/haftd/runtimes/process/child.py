@@ -206,7 +206,6 @@ class Child:
         self.emit(data, is_stderr=True)
 
     def pass_limit(self, limit: str) -> None:
-        """End the process for exceeding a limit."""
         self._passed = self._passed or limit
         self._lifetime.cancel()
 

@@ -20,7 +20,6 @@ class ToolResult(msgspec.Struct, frozen=True):
 
 
 def exit_state(exit: Exit) -> ExitState | None:
-    """Convert to the wire's type; None without code and signal."""
     if exit.signal is not None:
         return ExitState(signal=exit.signal)
     return None if exit.code is None else ExitState(code=exit.code)
@@ -42,8 +41,8 @@ class Interpreter(Protocol):
     """
 
     def finish(self, exit: Exit) -> ToolResult | None:
-        """Return the result of an exited process after its last byte; None if it asked by exiting,
-        and is run again with the answer."""
+        """Return the result of an exited process, after its last byte; None if the process asked a
+        question by exiting: it is run again with the answer."""
 
     def finish_killed(self) -> ToolResult:
         """Emit held output; return the result of a process that haft ended, which counts only after
@@ -55,8 +54,6 @@ class Interpreter(Protocol):
 
 
 class Plain:
-    """Interpreter of raw output."""
-
     def finish(self, exit: Exit) -> ToolResult:
         return ToolResult()
 

@@ -148,11 +148,9 @@ class TerminalInput:
             self._writer.put(data)
 
     def note_output(self, data: bytes) -> None:
-        """Parse output for requests of a keyboard protocol."""
         self._keyboard_owner.note_output(data)
 
     def recheck_echo(self) -> None:
-        """Check the echo: the process has printed."""
         self._printed.set()
 
     def drop_secrets(self) -> None:

@@ -98,7 +98,6 @@ _readers: list[ScreenReader] = []
 
 
 def read_screen(core: Any, terminal: Any, rows: int, cols: int) -> Contents:
-    """Return the contents of the active screen."""
     if not _readers:
         _readers.append(ScreenReader(core))
     return _readers[0].read(terminal, rows, cols)

@@ -23,7 +23,6 @@ class Programs:
         self._children: set[Child] = set()
 
     def members(self) -> tuple[int, ...]:
-        """Return the pids of living processes."""
         return tuple(pid for child in self._children for pid in child.members())
 
     async def run(self, params: Run, envs: tuple[str, ...], folder: str) -> RunResult:

@@ -113,7 +113,6 @@ class AccessPolicy(msgspec.Struct, frozen=True):
         return rule is not None and right in rule.grants
 
     def rule_of(self, right: Right, path: str) -> PathRule | None:
-        """Return the rule that decides on a right, or None."""
         rules = [r for r in self.fs or () if _names(r, right) and covers(r.path, path)]
         return max(rules, key=_depth, default=None)
 

@@ -44,7 +44,6 @@ def describe_access(
 
 
 def describe_module(policy: AccessPolicy, *, is_unsafe: bool) -> tuple[str, ...]:
-    """Return the sentences of a WebAssembly module's policy."""
     return tuple(_sentences_of_module(policy, is_unsafe=is_unsafe))
 
 

@@ -178,7 +178,6 @@ class ProjectTools:
         self.toolset = Toolset({**own.toolset.tools, **tools}, tuple(problems))
 
     def former(self, name: str) -> Tool | None:
-        """Return a former tool, of which handles may remain."""
         return self._former.get(name)
 
     def find_mention(self, name: str) -> tuple[str, str] | None:

@@ -1,7 +1,7 @@
 """Trust store: each root's reviewed files, in the state folder.
 
-Trust is in content: a digest, with the text for comparison. A broken store, or one writable by
-other users, trusts nothing. Readers and power failures see a whole version.
+Trust is in content: a digest, and the text for comparison. A broken store, or one writable by other
+users, trusts nothing. A reader, also after a power failure, finds a whole version.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Trust:
         return was
 
     def _current(self) -> _Store:
-        """Return the current store, read again only after a write."""
+        """Return the store, read again only after a write."""
         try:
             status = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116
         except FileNotFoundError:
@@ -167,7 +167,7 @@ class Trust:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lock out other daemons, or fail at once, as locks are brief."""
+        """Lock out other daemons; a held lock fails at once, as locks are brief."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         fd = os.open(f"{self._path}.lock", flags, 0o600)
         try:
