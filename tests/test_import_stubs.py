@@ -29,8 +29,14 @@ def run(code: str) -> str:
         "oslash.maybe",
         "email.utils",
         "idna.core",
+        "html.parser",
         "pickle",
+        "platform",
         "ssl",
+        "structlog.dev",
+        "structlog.stdlib",
+        "structlog.threadlocal",
+        "structlog.tracebacks",
         "trio._dtls",
         "typing_extensions",
     ],
@@ -52,9 +58,15 @@ def test_no_stub_is_left() -> None:
         "oslash",
         "email",
         "email.utils",
+        "html",
         "idna",
         "pickle",
+        "platform",
         "ssl",
+        "structlog.dev",
+        "structlog.stdlib",
+        "structlog.threadlocal",
+        "structlog.tracebacks",
         "trio._dtls",
         "twisted",
         "typing_extensions",
@@ -82,3 +94,45 @@ def test_dtls_is_loaded_at_its_first_use() -> None:
         "print(DTLSChannel.__name__, DTLSChannelStatistics.__name__)"
     )
     assert run(code).splitlines() == ["False False", "True", "DTLSChannel DTLSChannelStatistics"]
+
+
+def test_html_is_loaded_when_a_template_first_escapes_it() -> None:
+    code = (
+        f"import sys; {_LEAVE_OUT}import minijinja\n"
+        "print('html' in sys.modules, minijinja.escape('<&>'), 'html' in sys.modules)"
+    )
+    assert run(code) == "False &lt;&amp;&gt; True"
+
+
+def test_a_log_line_without_configuration_loads_the_console_without_optional_libraries() -> None:
+    code = (
+        f"import sys; {_LEAVE_OUT}import structlog\n"
+        "print('structlog.dev' in sys.modules)\n"
+        "structlog.get_logger().warning('it is so', reason='none')\n"
+        "print('structlog.dev' in sys.modules, 'rich' in sys.modules)"
+    )
+    before, line, after = run(code).splitlines()
+    assert (before, after) == ("False", "True False")
+    assert "it is so" in line
+    assert "reason=none" in line
+
+
+def test_structlog_has_its_modules_at_their_first_use() -> None:
+    code = (
+        f"import sys; {_LEAVE_OUT}import structlog\n"
+        "print(structlog.stdlib.BoundLogger.__name__, structlog.dev.ConsoleRenderer.__name__)\n"
+        "try: 1 / 0\n"
+        "except Exception: told = structlog.processors.dict_tracebacks(0, '', {'exc_info': True})\n"
+        "print(told['exception'][0]['exc_type'], 'rich' in sys.modules)"
+    )
+    assert run(code).splitlines() == ["BoundLogger ConsoleRenderer", "ZeroDivisionError False"]
+
+
+def test_a_deferred_module_that_is_used_at_an_import_takes_the_place_of_its_stub() -> None:
+    code = (
+        "import sys; from haftd.import_stubs import DeferredModule, stubbed\n"
+        "with stubbed('colorsys', DeferredModule('colorsys')):\n"
+        "    from colorsys import rgb_to_hsv\n"
+        "print(rgb_to_hsv is sys.modules['colorsys'].rgb_to_hsv)"
+    )
+    assert run(code) == "True"

@@ -6,38 +6,99 @@ import contextlib
 import ctypes
 import importlib
 import importlib.util
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
+from typing import Any
 
 _DTLS = ("DTLSChannel", "DTLSChannelStatistics", "DTLSEndpoint")
 """Classes that trio takes from `trio._dtls`."""
 
+_OF_LOGS = ("better_exceptions", "colorama", "rich")
+"""Libraries by which structlog's output would differ between machines."""
+
 
 def stub_unused_imports() -> None:
-    """Import structlog without asyncio and the libraries that it supports, jsonschema_rs without
-    email, trio without a search for libpthread, and without TLS, DTLS and international names until
-    they are used, msgspec without typing_extensions.
+    """Import structlog without asyncio, the libraries that it supports and its modules that haftd does
+    not use, jsonschema_rs without email, minijinja without the table of HTML's names, uuid without
+    platform, trio without that and a search for libpthread, and without TLS, DTLS and international
+    names until they are used, msgspec without typing_extensions.
 
     Call before any other import of these.
     """
     _import_structlog()
     _import_jsonschema()
-    _import_trio()
+    _import_minijinja()
+    with _without_platform():
+        import uuid  # noqa: F401
+
+        _import_trio()
     # Since Python 3.11 `typing` has all that it takes from there.
     with stubbed("typing_extensions", None):
         import msgspec  # noqa: F401
 
 
+@contextlib.contextmanager
+def _without_platform() -> Iterator[None]:
+    """Answer the two questions of attrs and uuid to `platform`, which compiles nine expressions."""
+    platform = DeferredModule("platform")
+    names: dict[str, object] = {
+        "python_implementation": lambda: {"cpython": "CPython", "pypy": "PyPy"}.get(
+            sys.implementation.name, sys.implementation.name
+        ),
+        "system": lambda: os.uname().sysname,
+    }
+    with stubbed("platform", platform), _with_names(platform, names):
+        yield
+
+
 def _import_structlog() -> None:
+    """Import structlog; of `dev`, `stdlib`, `threadlocal` and `tracebacks`, which make dataclasses and
+    import `platform`, it uses three names for its defaults."""
     pickle = empty_module("pickle")
     setattr(pickle, "PicklingError", Exception)  # noqa: B010
+    dev, tracebacks = _structlog_module("dev"), _structlog_module("tracebacks")
+    defaults: dict[ModuleType, dict[str, object]] = {
+        dev: {
+            "ConsoleRenderer": _made_when_called(dev, "ConsoleRenderer"),
+            "_has_colors": True,
+            "set_exc_info": lambda *args: dev.set_exc_info(*args),
+        },
+        tracebacks: {
+            "ExceptionDictTransformer": _made_when_called(tracebacks, "ExceptionDictTransformer")
+        },
+    }
     with contextlib.ExitStack() as stack:
-        for stub in (empty_module("asyncio"), pickle):
+        for stub in (empty_module("asyncio"), pickle, *defaults):
             stack.enter_context(stubbed(stub.__name__, stub))
-        for name in ("better_exceptions", "colorama", "greenlet", "rich", "twisted"):
+        for name in ("stdlib", "threadlocal"):
+            stack.enter_context(stubbed(f"structlog.{name}", _structlog_module(name)))
+        for name in ("greenlet", "twisted", *_OF_LOGS):
             stack.enter_context(stubbed(name, None))
+        for module, names in defaults.items():
+            stack.enter_context(_with_names(module, names))
         import structlog  # noqa: F401
+
+
+def _structlog_module(name: str) -> DeferredModule:
+    return DeferredModule(f"structlog.{name}", without=_OF_LOGS)
+
+
+def _made_when_called(module: ModuleType, name: str) -> Callable[..., object]:
+    """Return a class's stand-in, whose instances are callables: the class is taken from `module`, and an
+    instance made, at their call."""
+    return lambda *args, **kwargs: lambda *call: getattr(module, name)(*args, **kwargs)(*call)
+
+
+@contextlib.contextmanager
+def _with_names(module: ModuleType, names: Mapping[str, object]) -> Iterator[None]:
+    vars(module).update(names)
+    try:
+        yield
+    finally:
+        for name in names:
+            delattr(module, name)
 
 
 def _import_jsonschema() -> None:
@@ -46,6 +107,14 @@ def _import_jsonschema() -> None:
     setattr(utils, "parsedate_to_datetime", lambda date: None)  # noqa: B010
     with stubbed("email", empty_module("email")), stubbed("email.utils", utils):
         import jsonschema_rs  # noqa: F401
+
+
+def _import_minijinja() -> None:
+    """Import minijinja; for the function that escapes HTML it would import the names of 2,231 characters."""
+    html, loaded = empty_module("html"), DeferredModule("html")
+    setattr(html, "escape", lambda text: loaded.escape(text))  # noqa: B010
+    with stubbed("html", html):
+        import minijinja  # noqa: F401
 
 
 def _import_trio() -> None:
@@ -92,10 +161,22 @@ def _defer(package: ModuleType, module: str, names: Sequence[str]) -> None:
 
 class DeferredModule(ModuleType):
     """In place of a module that a library names at its import and uses later: loads it at the first
-    use of an attribute."""
+    use of an attribute, `without` some that it would import."""
 
-    def __getattr__(self, name: str) -> object:
-        return getattr(importlib.import_module(self.__name__), name)
+    def __init__(self, name: str, without: Sequence[str] = ()) -> None:
+        super().__init__(name)
+        self.__without = without
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            if name.startswith("__"):  # asked by the import system
+                raise AttributeError(name)
+            # Another version of a library that needs more: the module takes this one's place.
+            del sys.modules[self.__name__]
+        with contextlib.ExitStack() as stack:
+            for each in self.__without:
+                stack.enter_context(stubbed(each, None))
+            return getattr(importlib.import_module(self.__name__), name)
 
 
 def empty_module(name: str) -> ModuleType:
@@ -111,12 +192,12 @@ def unexecuted_package(name: str) -> ModuleType | None:
 @contextlib.contextmanager
 def stubbed(name: str, stub: ModuleType | None) -> Iterator[None]:
     """Replace imports of `name` by `stub`; without `stub` they fail."""
-    loaded = sys.modules.get(name)
-    if loaded is not None:
+    if name in sys.modules:
         yield
         return
     sys.modules[name] = stub  # type: ignore[assignment]
     try:
         yield
     finally:
-        del sys.modules[name]
+        if sys.modules.get(name) is stub:
+            del sys.modules[name]

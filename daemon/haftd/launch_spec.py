@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
+
+from haftd.named_tuple import NamedTuple
 
 PROGRAM_FOLDERS = (
     "/usr",

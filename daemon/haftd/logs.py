@@ -158,7 +158,7 @@ def configure(
     journal = _is_journal(fd, env)
     terminal = os.isatty(fd)
     processors: list[structlog.typing.Processor] = [
-        structlog.stdlib.add_log_level,
+        structlog.processors.add_log_level,
         structlog.processors.format_exc_info,
         _redact,
     ]

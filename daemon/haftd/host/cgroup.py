@@ -13,7 +13,8 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+
+from haftd.named_tuple import NamedTuple
 
 PREFIX = "haft-"
 

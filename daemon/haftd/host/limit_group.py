@@ -14,11 +14,12 @@ import re
 import select
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import trio
 
 from haftd.host.cgroup import PREFIX, Cgroup, find_own
+from haftd.named_tuple import NamedTuple
 
 _LEAF = "haftd"
 _PAUSE_S = (0.02, 2.0)

@@ -14,7 +14,6 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 from haftd.host.process.identity import (
     Identity,
@@ -24,6 +23,7 @@ from haftd.host.process.identity import (
     read_stat,
 )
 from haftd.host.process.machine import boot_id, pid_namespace
+from haftd.named_tuple import NamedTuple
 
 _PF_EXITING = 0x4
 _LINE = 1024

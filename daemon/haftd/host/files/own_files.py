@@ -9,10 +9,10 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import NamedTuple
 
 from haftd.launch_spec import is_within
 from haftd.lazy_pattern import lazy_pattern
+from haftd.named_tuple import NamedTuple
 from haftd.ownership import steps
 
 _MAX_FOLDERS = 1000

@@ -17,7 +17,7 @@ import termios
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from haftd.host.input_state.fd_peers import is_readable, writes_to
 from haftd.host.input_state.wait_snapshot import (
@@ -30,6 +30,7 @@ from haftd.host.input_state.wait_snapshot import (
 )
 from haftd.host.process.ancestry import list_children
 from haftd.host.tty import pseudo_terminal
+from haftd.named_tuple import NamedTuple
 
 Kind = Literal["line", "key", "secret"]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
+
+from haftd.named_tuple import NamedTuple
 
 
 class Call(NamedTuple):

@@ -11,11 +11,12 @@ import os
 import stat
 import struct
 from collections.abc import Callable, Iterable
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from haftd.host.input_state.fd_peers import has_both_ends, is_listening, terminal_of
 from haftd.host.input_state.syscalls import CALLS, Call
 from haftd.lazy_pattern import lazy_pattern
+from haftd.named_tuple import NamedTuple
 
 FilePredicate = Callable[[os.stat_result], bool]
 """Return True for the stat of the file from which input is awaited."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from haftd.host.input_state.thread_wait import (
     FilePredicate,
@@ -17,6 +16,7 @@ from haftd.host.input_state.thread_wait import (
 )
 from haftd.host.process.ancestry import child_lister, is_hidden, is_running
 from haftd.host.process.identity import Stat, read_stat
+from haftd.named_tuple import NamedTuple
 
 _MAX_PROCESSES = 256
 _MAX_THREADS = 512

@@ -16,11 +16,11 @@ import os
 import select
 import socket
 import struct
-from typing import NamedTuple
 
 import trio
 
 from haftd.host.launch import landlock
+from haftd.named_tuple import NamedTuple
 
 _PIDFD_GETFD = 438  # the same on every machine
 _PIDFD_THREAD = os.O_EXCL

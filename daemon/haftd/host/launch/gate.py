@@ -25,10 +25,11 @@ import struct
 import sys
 from collections.abc import Mapping
 from functools import cache
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from haftd.host.launch.syscall_filter import Confinement
 from haftd.host.process.machine import architecture
+from haftd.named_tuple import NamedTuple
 
 GATE_FD = 3
 REPORT_FD = 4

@@ -16,7 +16,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import trio
 
@@ -51,6 +51,7 @@ from haftd.host.process.own_tag import VARIABLE
 from haftd.host.readiness import LateEvent
 from haftd.host.tty import pseudo_terminal
 from haftd.launch_spec import LaunchSpec, Sandbox
+from haftd.named_tuple import NamedTuple
 
 PIPE_SIZE = 262_144
 """Size of an output pipe, if permitted: four times fewer switches than 64 KiB."""

@@ -13,10 +13,11 @@ import errno
 import struct
 import sys
 from functools import cache
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from haftd.host.process import rlimit_tag
 from haftd.host.process.machine import architecture
+from haftd.named_tuple import NamedTuple
 
 _LD, _JEQ, _JGE, _JSET, _AND, _RET = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _KILL, _ERRNO, _ASK = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000

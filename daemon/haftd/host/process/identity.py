@@ -14,9 +14,9 @@ import signal
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from haftd.host.process.machine import boot_id, pid_namespace
+from haftd.named_tuple import NamedTuple
 
 _MAX_ENVIRON = 4 << 20
 

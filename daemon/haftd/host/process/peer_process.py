@@ -13,7 +13,6 @@ import os
 import socket
 import struct
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import trio
 
@@ -28,6 +27,7 @@ from haftd.host.process.identity import (
     read_stat,
     send_signal,
 )
+from haftd.named_tuple import NamedTuple
 
 _SO_PEERPIDFD = 77
 _CREDENTIALS = struct.Struct("3i")

@@ -7,10 +7,10 @@ daemon. `HAFT_OUTER=<tag>[:<tag>…]`: tags of the handles around a daemon start
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from haftd.host.process.own_tag import FORM, VARIABLE
 from haftd.lazy_pattern import lazy_pattern
+from haftd.named_tuple import NamedTuple
 
 _IN_ENVIRON = lazy_pattern(rb"(?:\A|\0)HAFT_HANDLE=([^\0]{1,64})(?:\0|\Z)")
 _OUTER = lazy_pattern(rb"(?:\A|\0)HAFT_OUTER=([^\0]+)(?:\0|\Z)")

@@ -14,7 +14,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from haftd.host.process.identity import (
     Identity,
@@ -27,6 +27,7 @@ from haftd.host.process.identity import (
     read_stat,
     send_signal,
 )
+from haftd.named_tuple import NamedTuple
 
 AddResult = Literal["new", "known", "gone", "protected"]
 

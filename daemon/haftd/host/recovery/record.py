@@ -11,10 +11,10 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator
 from json.encoder import encode_basestring_ascii
-from typing import NamedTuple
 
 from haftd.host.process.identity import Identity
 from haftd.lazy_pattern import lazy_pattern
+from haftd.named_tuple import NamedTuple
 
 VERSION = 1
 """Older versions are read, a newer file is put aside."""

@@ -18,7 +18,6 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from haftd.host.cgroup import Cgroup, is_ours, leftovers
 from haftd.host.process.identity import (
@@ -34,6 +33,7 @@ from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.kill_set import KillSet
 from haftd.host.recovery.ownership import Ownership
 from haftd.host.recovery.record import Record
+from haftd.named_tuple import NamedTuple
 
 _PAUSE_S = 0.05
 _AT_ONCE = 64

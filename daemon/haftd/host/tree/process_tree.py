@@ -15,7 +15,6 @@ import os
 import signal
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 import trio
 
@@ -34,6 +33,7 @@ from haftd.host.process.identity import (
     send_signal,
 )
 from haftd.host.process.process_tag import has_tag
+from haftd.named_tuple import NamedTuple
 
 _MAX_PIDFDS = 128
 _FEW_PROCESSES = 3

@@ -11,7 +11,8 @@ import fcntl
 import os
 import struct
 import termios
-from typing import NamedTuple
+
+from haftd.named_tuple import NamedTuple
 
 MAX_LINE = 4095
 """Bytes per line in canonical mode; a terminal drops the rest."""

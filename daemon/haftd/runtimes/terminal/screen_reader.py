@@ -3,9 +3,10 @@ of equal style in a row."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from haftd.lazy_pattern import lazy_pattern
+from haftd.named_tuple import NamedTuple
 
 from .variation import restore
 
