@@ -238,7 +238,7 @@ async def test_an_unreaped_job_is_unknown_and_each_job_shows() -> None:
         seen = []
         for n in range(2):
             now = await on.until(says=f"job {n}", wanted=lambda now: now.state == "unknown")
-            assert (now.kind, now.pids, now.is_settled) == ("line", (), False)
+            assert (now.kind, now.pids, now.is_stable) == ("line", (), False)
             assert on.look().processes == now.processes
             seen.append(now.processes)
             os.kill(on.it.pid, signal.SIGUSR1)
@@ -248,22 +248,22 @@ async def test_an_unreaped_job_is_unknown_and_each_job_shows() -> None:
 async def test_an_unknown_inner_terminal_is_not_settled_by_its_carrier(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(read_state, "_SETTLED_S", 0.0)
+    monkeypatch.setattr(read_state, "_STABLE_S", 0.0)
     carrier = f"import pty; pty.spawn({python(*JOBS)!r})"
     async with stage(*python(carrier)) as on:
         now = await on.until(says="job 0")
-        assert now.relays and not now.is_settled
+        assert now.relays and not now.is_stable
     async with stage(*python("import pty; pty.spawn(['cat'])")) as on:
         await on.until(lambda now: now.state == "reads" and not now.relays)
 
 
-async def test_a_program_that_ran_for_a_while_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_program_that_ran_for_a_while_is_stable(monkeypatch: pytest.MonkeyPatch) -> None:
     async with stage(*python(*RING, "c.syscall(426, ring, 0, 1, 1, None, 0)")) as on:
         await has_ring(on)
-        monkeypatch.setattr(read_state, "_SETTLED_S", 1e6)
-        assert not (await on.until(lambda now: now.state == "unknown")).is_settled
-        monkeypatch.setattr(read_state, "_SETTLED_S", 0.2)
-        await on.until(lambda now: now.state == "unknown" and now.is_settled)
+        monkeypatch.setattr(read_state, "_STABLE_S", 1e6)
+        assert not (await on.until(lambda now: now.state == "unknown")).is_stable
+        monkeypatch.setattr(read_state, "_STABLE_S", 0.2)
+        await on.until(lambda now: now.state == "unknown" and now.is_stable)
 
 
 # -- traces and changes -------------------------------------------------------------------------

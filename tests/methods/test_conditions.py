@@ -233,7 +233,7 @@ async def test_a_conclusion_from_silence_is_reported_as_settled(
     while condition.check() is None:
         await trio.sleep_until(condition.look_again())
     found = condition.input_state()
-    assert found is not None and found.state == "unknown" and found.is_settled
+    assert found is not None and found.state == "unknown" and found.is_stable
 
 
 def test_the_rest_of_an_escape_sequence_is_waited_for() -> None:

@@ -91,8 +91,8 @@ async def test_a_busy_program_is_not_waiting_whatever_its_input_mode() -> None:
 async def test_a_just_started_action_has_no_input_state() -> None:
     handle, execution = running(b"password: ", terminal=True), screen("")
 
-    def said(is_settled: bool) -> object:
-        wanted = Wanted("unknown", "secret", is_settled=is_settled)
+    def said(is_stable: bool) -> object:
+        wanted = Wanted("unknown", "secret", is_stable=is_stable)
         return read._input_wanted(supervisor(execution), handle, UNSET, wanted)
 
     assert said(True) == InputWanted("secret", "password: ", False)

@@ -41,7 +41,7 @@ def wait_at(
 ) -> RegisteredWait:
     """Register a wait that appends its value, or its exception, to `found`."""
 
-    def settle(go_on: Callable[[], object]) -> None:
+    def on_due(go_on: Callable[[], object]) -> None:
         try:
             outcomes.append(go_on())
         except ZeroDivisionError as fault:
@@ -50,11 +50,11 @@ def wait_at(
     deadline = trio.current_time() + deadline_s
     handles = (cast(Any, bell),)
     return register(
-        HandleWait(handles, holds, lambda value: value, deadline, look_again), settle, **more
+        HandleWait(handles, holds, lambda value: value, deadline, look_again), on_due, **more
     )
 
 
-def test_a_wait_is_settled_once_and_after_the_change() -> None:
+def test_a_wait_is_finished_once_and_after_the_change() -> None:
     async def main() -> tuple[list[object], list[object], int]:
         bell, outcomes, values = Bell(), list[object](), list[object]()
 
@@ -77,7 +77,7 @@ def test_a_wait_is_settled_once_and_after_the_change() -> None:
     assert trio.run(main) == ([], ["output"], 0)
 
 
-def test_a_wait_whose_condition_holds_already_is_settled_in_a_later_step() -> None:
+def test_a_wait_whose_condition_holds_already_is_finished_in_a_later_step() -> None:
     async def main() -> tuple[list[object], list[object]]:
         outcomes = list[object]()
         wait_at(Bell(), lambda: "now", outcomes)
@@ -195,7 +195,7 @@ def test_a_fault_of_a_condition_is_the_calls_own() -> None:
     assert outcomes.count("other") == 1
 
 
-def test_a_withdrawn_wait_is_never_settled() -> None:
+def test_a_withdrawn_wait_is_never_finished() -> None:
     async def main() -> tuple[list[object], bool, bool, int]:
         bell, outcomes, is_rung = Bell(), list[object](), list[bool]()
         first, second = (
@@ -203,7 +203,7 @@ def test_a_withdrawn_wait_is_never_settled() -> None:
         )
         is_withdrawn = first.withdraw() and not first.withdraw()
         is_rung.append(True)
-        first.ring()  # as by a handle that was already calling its listeners
+        first.evaluate()  # as by a handle that was already calling its listeners
         bell.ring()
         is_too_late = not second.withdraw()
         await trio.testing.wait_all_tasks_blocked()
@@ -242,7 +242,7 @@ def test_many_settled_waits_leave_other_tasks_their_turns(monkeypatch: pytest.Mo
     assert max(after - before for before, after in pairwise(turns)) <= 2
 
 
-def test_a_wait_that_goes_on_is_settled_in_its_batch_by_the_conditions_of_batches() -> None:
+def test_a_wait_that_goes_on_is_finished_in_its_batch_by_the_conditions_of_batches() -> None:
     async def main() -> tuple[list[object], list[object]]:
         alone, batched = list[object](), list[object]()
         wait = HandleWait(

@@ -87,7 +87,7 @@ class Condition(msgspec.Struct):
 class _InputCondition(Condition):
     """The process waits for input.
 
-    The kernel is asked once output has settled, then at doubling intervals. If unknown, silence
+    The kernel is asked once output has paused, then at doubling intervals. If unknown, silence
     decides: no output, and no process began or ended. Output without visible change is no sign of
     work: a process may redraw at every tick.
     """
@@ -134,7 +134,7 @@ class _InputCondition(Condition):
             self._change()
         self._doubt_redraw(now)
         if wanted.state == "unknown" and self.is_quiet():
-            self._input_state = replace(wanted, is_settled=True)
+            self._input_state = replace(wanted, is_stable=True)
             return "quiet"
         self._pause = min(2 * self._pause, self._max_pause_s)
         self._due = now + self._pause

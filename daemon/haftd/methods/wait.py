@@ -1,6 +1,6 @@
 """Waits for handles, the one place where a call waits for them. No wait has a task: a handle's
-changes evaluate the condition. Waits whose condition holds are settled after the callbacks of the
-same pass of the loop, or by one task, which has all deadlines."""
+changes evaluate the condition. Due waits are finished after the callbacks of the same pass of the
+loop, or by one task, which has all deadlines."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from haftd.host import readiness, timer
 from .base import HandleWait
 
 _TURN_S = 0.001
-"""Of settled waits, between turns of other tasks."""
+"""Time to finish waits between two turns of other tasks."""
 _MAX_STALE = 256
 
-Settle = Callable[[Callable[[], object]], None]
+OnDue = Callable[[Callable[[], object]], None]
 """Called once with the function that continues the call: it returns a result or pending reply, or
 raises. Must not raise."""
 
 
-def register(wait: HandleWait, settle: Settle, *, in_batch: bool = False) -> RegisteredWait:
-    """Call `settle` in a later step of the loop, when the condition holds or at the deadline."""
-    return RegisteredWait(_waits.get(), wait, settle, in_batch=in_batch)
+def register(wait: HandleWait, on_due: OnDue, *, in_batch: bool = False) -> RegisteredWait:
+    """Call `on_due` in a later step of the loop, when the condition holds or at the deadline."""
+    return RegisteredWait(_waits.get(), wait, on_due, in_batch=in_batch)
 
 
 class RegisteredWait:
-    """Wait until it is settled or withdrawn."""
+    """Wait, until finished or withdrawn."""
 
-    __slots__ = ("_fault", "_holds", "_is_over", "_settle", "_time", "_value", "_wait", "_waits")
+    __slots__ = ("_fault", "_holds", "_is_over", "_on_due", "_time", "_value", "_wait", "_waits")
 
-    def __init__(self, waits: _Waits, wait: HandleWait, settle: Settle, *, in_batch: bool) -> None:
+    def __init__(self, waits: _Waits, wait: HandleWait, on_due: OnDue, *, in_batch: bool) -> None:
         self._waits = waits
         self._wait = wait
         self._holds = (in_batch and wait.holds_in_batch) or wait.holds
-        self._settle = settle
+        self._on_due = on_due
         self._is_over = False
         """True once due or withdrawn."""
         self._value: object = None
@@ -48,10 +48,10 @@ class RegisteredWait:
         """Entry of the next evaluation without a change."""
         waits.count += 1
         for handle in wait.handles:
-            (handle.listen_for_reply if wait.is_reader else handle.listen)(self.ring)
-        self.ring()
+            (handle.listen_for_reply if wait.is_reader else handle.listen)(self.evaluate)
+        self.evaluate()
 
-    def ring(self) -> None:
+    def evaluate(self) -> None:
         if self._is_over:
             return
         try:
@@ -64,10 +64,10 @@ class RegisteredWait:
         else:
             self._put(value)
 
-    def ring_at(self, now: float) -> None:
-        """Evaluate at the time set, which may have moved later."""
+    def evaluate_at(self, now: float) -> None:
+        """Evaluate at the registered time; the condition may have moved it later."""
         self._time = None
-        self.ring()
+        self.evaluate()
         if now >= self._wait.deadline:
             self._put(None)
 
@@ -85,13 +85,13 @@ class RegisteredWait:
             self._time = None
 
     def _put(self, value: object, fault: Exception | None = None) -> None:
-        # An evaluation may change the handle, which has then put it.
+        # An evaluation may change the handle, whose listener has then queued this wait.
         if not self._is_over:
             self._is_over, self._value, self._fault = True, value, fault
             self._waits.put(self)
 
     def withdraw(self) -> bool:
-        """End the wait unsettled; return False if it is due already."""
+        """End the wait without a call of `on_due`; return False if the wait is already due."""
         if self._is_over:
             return False
         self._is_over = True
@@ -99,9 +99,9 @@ class RegisteredWait:
         return True
 
     def finish(self) -> None:
-        settle = self._settle
+        on_due = self._on_due
         self._leave()
-        settle(self._go_on)
+        on_due(self._go_on)
 
     def _go_on(self) -> object:
         if self._fault is not None:
@@ -112,12 +112,12 @@ class RegisteredWait:
         self._waits.count -= 1
         self._drop_time()
         for handle in self._wait.handles:
-            (handle.unlisten_for_reply if self._wait.is_reader else handle.unlisten)(self.ring)
-        self._settle = _ignore  # no cycle for the garbage collector
+            (handle.unlisten_for_reply if self._wait.is_reader else handle.unlisten)(self.evaluate)
+        self._on_due = _ignore  # no cycle for the garbage collector
 
 
 _Time = list[Any]
-"""Time of an evaluation, a unique number, and its wait; None once the wait needs it no more."""
+"""Time of an evaluation, a unique number, and the wait; None once the evaluation is not needed."""
 
 
 def _ignore(_: object) -> None:
@@ -125,7 +125,7 @@ def _ignore(_: object) -> None:
 
 
 class _Waits:
-    """Registered waits of a run, and the task that settles them."""
+    """Registered waits of a trio run, and the task that finishes them."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -134,18 +134,18 @@ class _Waits:
         self._number = 0
         self._scope = trio.CancelScope()
         self._is_parked = False
-        self._is_settling = False
+        self._is_finishing = False
         self._armed = inf
         """Time that the timer or the scope is set to."""
         self._is_timed = False
-        """True if that is the timer; the scope's deadline then means nothing."""
+        """True if the timer is set; the scope's deadline then means nothing."""
         self._task = trio.lowlevel.spawn_system_task(self._run)
 
     def put(self, wait: RegisteredWait) -> None:
         self._due.append(wait)
-        if len(self._due) > 1 or self._is_settling:
+        if len(self._due) > 1 or self._is_finishing:
             return
-        if not readiness.call_after(self._settle):
+        if not readiness.call_after(self._finish_due):
             self._unpark()
 
     def add_time(self, when: float, wait: RegisteredWait) -> _Time:
@@ -170,8 +170,8 @@ class _Waits:
                     else:
                         self._is_parked = True
                         await trio.lowlevel.wait_task_rescheduled(self._abort)
-                    self._settle()
-            self._ring_in_time()
+                    self._finish_due()
+            self._evaluate_timed()
 
     def _abort(self, _: object) -> trio.lowlevel.Abort:
         self._is_parked = False
@@ -182,24 +182,24 @@ class _Waits:
             self._is_parked = False
             trio.lowlevel.reschedule(self._task)
 
-    def _settle(self) -> None:
-        """Settle due waits for a turn."""
+    def _finish_due(self) -> None:
+        """OnDue due waits for a turn."""
         until = trio.current_time() + _TURN_S
-        self._is_settling = True
+        self._is_finishing = True
         while self._due:
             self._due.popleft().finish()
             if self._due and trio.current_time() >= until:
                 self._unpark()
                 break
-        self._is_settling = False
+        self._is_finishing = False
         self._arm()
 
-    def _ring_in_time(self) -> None:
+    def _evaluate_timed(self) -> None:
         now = trio.current_time()
         while self._times and self._times[0][0] <= now:
             _, _, wait = heappop(self._times)
             if wait is not None:
-                wait.ring_at(now)
+                wait.evaluate_at(now)
         self._armed = -inf
         self._arm()
 
@@ -214,12 +214,12 @@ class _Waits:
         self._armed = first
         left = inf if first == inf else first - trio.current_time()
         # The timer alone: a change of the scope's deadline takes trio three times as long.
-        if left < timer.LOOP_RESOLUTION_S and timer.call_in(left, self._ring_in_time):
+        if left < timer.LOOP_RESOLUTION_S and timer.call_in(left, self._evaluate_timed):
             self._is_timed = True
             return
         if self._is_timed:
             self._is_timed = False
-            timer.cancel(self._ring_in_time)
+            timer.cancel(self._evaluate_timed)
         if first != self._scope.deadline:
             self._scope.deadline = first
 

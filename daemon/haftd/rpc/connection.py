@@ -193,7 +193,7 @@ class Connection:
         calls, self._waits = self._waits, set()
         for call in calls:
             call.end_wait()
-            self._context.dispatcher.settle(call.request, call.cancelled)
+            self._context.dispatcher.complete(call.request, call.cancelled)
             self._note_answer()
 
     async def _listen(self) -> None:
@@ -315,14 +315,14 @@ class Connection:
                 call.scope.cancel()
             self._nursery.start_soon(self._run, call, call.scope)
         elif self._is_over:
-            self._context.dispatcher.settle(call.request, call.cancelled)
+            self._context.dispatcher.complete(call.request, call.cancelled)
             self._note_answer()
         elif call.is_cancelled:
-            cancelled = self._context.dispatcher.settle(call.request, call.cancelled)
+            cancelled = self._context.dispatcher.complete(call.request, call.cancelled)
             self._accept_result(call, cancelled)
         else:
             self._waits.add(call)
-            call.wait = register(later, call.settle, in_batch=call.request.in_batch)
+            call.wait = register(later, call.complete, in_batch=call.request.in_batch)
 
     async def _run(self, call: _PendingCall, scope: trio.CancelScope) -> None:
         answer: Reply | PendingRequest | None = None
@@ -337,14 +337,14 @@ class Connection:
             answer = call.request.cancelled()
         self._accept_result(call, answer)
 
-    def settle(self, call: _PendingCall, result_of: Callable[[], object]) -> None:
+    def complete_call(self, call: _PendingCall, result_of: Callable[[], object]) -> None:
         """Take the result of a call without a task, unless the peer is gone. Never raises."""
         if call not in self._waits:
             return
         self._waits.remove(call)
         call.end_wait()
         try:
-            self._accept_result(call, self._context.dispatcher.settle(call.request, result_of))
+            self._accept_result(call, self._context.dispatcher.complete(call.request, result_of))
         except Exception as fault:
             self._nursery.start_soon(_raise, fault)  # this connection's, and no other's
 
@@ -354,7 +354,7 @@ class Connection:
         if call.scope is not None:
             call.scope.cancel()
         elif call.wait is not None and call.wait.withdraw():
-            self.settle(call, call.cancelled)
+            self.complete_call(call, call.cancelled)
 
     def _accept_result(self, call: _PendingCall, answer: Reply | PendingRequest | None) -> None:
         """Await the call's next reply, or send its last one, in a task if that may wait."""
@@ -448,8 +448,8 @@ class _PendingCall:
         self.wait: RegisteredWait | None = None
         self.is_cancelled = False
 
-    def settle(self, result_of: Callable[[], object]) -> None:
-        self._connection.settle(self, result_of)
+    def complete(self, result_of: Callable[[], object]) -> None:
+        self._connection.complete_call(self, result_of)
 
     def end_wait(self) -> None:
         if self.wait is not None:

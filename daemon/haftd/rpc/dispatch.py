@@ -168,13 +168,13 @@ class Dispatcher:
         try:
             result = await waiting.later.run()
         except Exception as fault:
-            return self.settle(waiting, partial(_raise, fault))
-        return self.settle(waiting, lambda: result)
+            return self.complete(waiting, partial(_raise, fault))
+        return self.complete(waiting, lambda: result)
 
-    def settle(
+    def complete(
         self, waiting: PendingRequest, result_of: Callable[[], object]
     ) -> Reply | PendingRequest | None:
-        """Return the same for `result_of`, which returns the result. Never raises."""
+        """Return the same as `finish`; `result_of` returns the result. Never raises."""
         error: RpcError | None = None
         result: object = None
         try:

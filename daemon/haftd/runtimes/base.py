@@ -301,13 +301,13 @@ class Wanted(msgspec.Struct, frozen=True):
     """For `reads` with a timeout: the process works meanwhile; earlier waits are no evidence."""
     processes: frozenset[tuple[int, int, int]] = frozenset()
     """For `unknown`: equal in two readings if no process has begun or ended between."""
-    is_settled: bool = False
+    is_stable: bool = False
     """For `unknown`: no process has just begun; the tool may well wait."""
 
     @property
     def expected(self) -> InputKind | None:
         """Expected input, certain or not; None where unknown."""
-        if self.state == "busy" or (self.state == "unknown" and not self.is_settled):
+        if self.state == "busy" or (self.state == "unknown" and not self.is_stable):
             return None
         return self.kind
 

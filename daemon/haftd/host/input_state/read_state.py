@@ -39,7 +39,7 @@ _SLAVE_FLAGS = os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK
 _DEV_TTY = os.makedev(5, 0)
 _PTS_MAJOR = 136
 _MAX_DEPTH = 3
-_SETTLED_S = 0.5
+_STABLE_S = 0.5
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -64,8 +64,8 @@ class ReadState(NamedTuple):
     processes: frozenset[tuple[int, int, int]] = frozenset()
     """Of uncertain states: the foreground group, and pid, start time and reaped faults of each
     related process. Equal sets: no process has started or ended between."""
-    is_settled: bool = False
-    """A process is in the foreground, and no process began within `_SETTLED_S`."""
+    is_stable: bool = False
+    """A process is in the foreground, and no process began within `_STABLE_S`."""
 
     def __eq__(self, other: object) -> bool:
         """Compare without the evidence of idleness."""
@@ -146,7 +146,7 @@ def _with_processes(result: ReadState, snapshot: WaitSnapshot, group: int | None
                 *((process.pid, process.ticks, process.reaped) for process in relatives),
             }
         ),
-        is_settled=bool(snapshot.members or snapshot.unsure) and age_s >= _SETTLED_S,
+        is_stable=bool(snapshot.members or snapshot.unsure) and age_s >= _STABLE_S,
     )
 
 
@@ -188,10 +188,8 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
         doubtful = kind == "key" and (snapshot.timed or bool(snapshot.outward))
         result = ReadState("busy", None, not doubtful, tuple(snapshot.members))
     result = _with_processes(result, snapshot, group)
-    if result.is_settled and within is not None and not within.is_settled:
-        return result._replace(
-            is_settled=False
-        )  # the inner terminal may have no foreground process
+    if result.is_stable and within is not None and not within.is_stable:
+        return result._replace(is_stable=False)  # the inner terminal may have no foreground process
     return result
 
 

@@ -134,7 +134,7 @@ class Recovery:
     ) -> None:
         self.bases = bases
         self.problems: list[str] = []
-        self.settle_s = patience_s / 3
+        self.exit_wait_s = patience_s / 3
         self.alive_tags: set[str] = set()
         """Tags of which a process was alive."""
         self.remains: dict[str, list[Identity]] = {}
@@ -237,7 +237,7 @@ class Recovery:
             else:
                 self._empty_around_us(group)
         for group in whole:
-            if not group.empty(self.settle_s):
+            if not group.empty(self.exit_wait_s):
                 self._note_remains(group)
             elif not group.remove():
                 self.problems.append(f"the empty cgroup {group.name} cannot be removed")
@@ -252,7 +252,7 @@ class Recovery:
                 if result == "protected":
                     self.spared[pid] = group.name
             self.kill_set.kill()
-            self.kill_set.wait_ended(self.settle_s)
+            self.kill_set.wait_ended(self.exit_wait_s)
 
     def _note_remains(self, group: Cgroup) -> None:
         for pid in group.procs():
@@ -281,7 +281,7 @@ class Recovery:
         self.kill_set.add_descendants()
         self.alive_tags.update(target.mark for target in self.kill_set.remaining())
         self.kill_set.kill()
-        self.kill_set.wait_ended(self.settle_s)
+        self.kill_set.wait_ended(self.exit_wait_s)
 
     # The sweep
 

@@ -59,7 +59,7 @@ def translate(wait: ReadState) -> Wanted:
     or have a timer while the terminal is canonical: it may be in the loop's set from an earlier
     question.
     """
-    unknown = Wanted("unknown", wait.kind, processes=wait.processes, is_settled=wait.is_settled)
+    unknown = Wanted("unknown", wait.kind, processes=wait.processes, is_stable=wait.is_stable)
     if wait.state != "reads":
         return Wanted("busy", wait.kind) if wait.state == "busy" and wait.certain else unknown
     passes = wait.within_ms is not None and wait.within_ms < _PATIENT_MS
