@@ -52,7 +52,8 @@ def _mend(value: object) -> object:
 
 
 def encode_reply(id_: bytes, result: object) -> bytes:
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, _encode_any(result))
+    # A join takes half the time of `%`.
+    return b"".join((b'{"jsonrpc":"2.0","id":', id_, b',"result":', _encode_any(result), b"}"))
 
 
 def is_long(result: object) -> bool:

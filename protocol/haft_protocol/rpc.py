@@ -129,18 +129,19 @@ def read_message(
             str(message, "utf-8")
         except UnicodeDecodeError as fault:
             return ParseFault(parse_error(f"byte {fault.start} is not UTF-8"))
-    if not message.startswith(_OPENINGS):
+    opening = message[:1]
+    if opening not in _OPENINGS:
         message = message.lstrip(b" \t\r\n")
+        opening = message[:1]
     try:
-        has_too_many = value_count is not None and value_count.values > max_values
-        if message.startswith(b"{"):
-            brackets = (
-                None if value_count is None else b"" if has_too_many else value_count.brackets
-            )
-            item = _read_element(message, max_nesting, brackets)
-            return Single(_refuse_values(item, max_values) if has_too_many else item)
-        if message.startswith(b"["):
-            if has_too_many:
+        if opening == b"{":
+            if value_count is None:
+                return Single(_read_element(message, max_nesting))
+            if value_count.values > max_values:
+                return Single(_refuse_values(_read_element(message, max_nesting, b""), max_values))
+            return Single(_read_element(message, max_nesting, value_count.brackets))
+        if opening == b"[":
+            if value_count is not None and value_count.values > max_values:
                 return ParseFault(_too_many(max_values))
             return _read_batch(message, max_batch, max_nesting)
         _anything(message)

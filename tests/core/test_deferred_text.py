@@ -61,7 +61,7 @@ def test_a_deferred_cut_is_the_same_cut(
         patch.setattr(texts, "WHOLE", 0)
         patch.setattr("haftd.runtimes.terminal.transcript.WHOLE", 0)
         patch.setattr("haftd.runtimes.terminal.transcript._CONTEXT", 0)
-        patch.setattr(texts, "_AT_ONCE", 0)
+        patch.setattr(texts, "AT_ONCE", 0)
         at_once = cut(spool, start, spool.end, room, final=True, tail=tail, rendering=rendering)
         later = cut(
             spool, start, spool.end, room, final=True, tail=tail, rendering=rendering, defer=True

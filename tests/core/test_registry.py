@@ -86,7 +86,7 @@ def test_a_live_id_is_taken_and_a_stopped_one_is_free_with_the_next_generation()
     assert refused(admit, registry)["state"] == "running"
     end(first)
     second = admit(registry, now=2.0).handle
-    assert second.generation == 2 and registry.find("s", "a", 2.0) is second
+    assert second.generation == 2 and registry.find("s", "a", lambda: 2.0) is second
 
 
 def test_a_replaced_handle_is_evicted_once_the_new_one_runs() -> None:
@@ -188,7 +188,7 @@ def test_a_repeated_call_gets_the_first_ones_handle() -> None:
 def test_a_failed_start_leaves_no_trace() -> None:
     registry = Registry(max_handles=1)
     registry.withdraw(admit(registry, call_id="c").handle)
-    assert "expired" not in refused(registry.find, "s", "a", 0.0)
+    assert "expired" not in refused(registry.find, "s", "a", lambda: 0.0)
     assert registry.list() == []
     again = admit(registry, call_id="c")
     assert not again.is_repeated and again.handle.generation == 1
@@ -199,13 +199,13 @@ def test_a_failed_start_restores_the_replaced_handle() -> None:
     first = end(admit(registry, call_id="c").handle)
     second = admit(registry, call_id="d").handle
     registry.withdraw(second)
-    assert registry.find("s", "a", 1.0) is first and registry.sweep(1.0) == []
+    assert registry.find("s", "a", lambda: 1.0) is first and registry.sweep(1.0) == []
     assert registry.list() == [first]
     assert registry.find_call("s", "c", "run", {}) is first
     assert registry.find_call("s", "d", "run", {}) is None
     assert admit(registry).handle.generation == 2
     registry.withdraw(second)
-    assert registry.find("s", "a", 1.0).generation == 2
+    assert registry.find("s", "a", lambda: 1.0).generation == 2
 
 
 def test_a_handle_aborted_and_then_withdrawn_keeps_the_counts_right() -> None:
@@ -222,17 +222,17 @@ def test_a_result_stays_until_it_is_read_and_its_time_is_over() -> None:
     read_handle(early, 2.0)
     assert registry.next_expiry(3.0) == 601.0
     assert registry.sweep(600.9) == []
-    assert registry.find("s", "e", 600.9) is early
+    assert registry.find("s", "e", lambda: 600.9) is early
     assert registry.sweep(601.0) == [early]
     read_handle(late, 5000.0)
     assert registry.next_expiry(5000.0) == 5005.0
-    assert registry.find("s", "l", 5001.0) is late
-    data = refused(registry.find, "s", "l", 5006.0)
+    assert registry.find("s", "l", lambda: 5001.0) is late
+    data = refused(registry.find, "s", "l", lambda: 5006.0)
     assert data["kind"] == "handle_not_found" and data["expired"] is True
     assert registry.sweep(5006.0) == [late]
-    assert registry.find("s", "u", 1e9) is unread
-    assert "expired" not in refused(registry.find, "s", "never", 1.0)
-    assert refused(registry.find, "s", "e", 1.0)["expired"] is True
+    assert registry.find("s", "u", lambda: 1e9) is unread
+    assert "expired" not in refused(registry.find, "s", "never", lambda: 1.0)
+    assert refused(registry.find, "s", "e", lambda: 1.0)["expired"] is True
 
 
 def test_the_error_for_an_unknown_handle_names_the_known_ones() -> None:
@@ -240,16 +240,16 @@ def test_the_error_for_an_unknown_handle_names_the_known_ones() -> None:
     others."""
     registry = Registry()
     with pytest.raises(RpcError, match=r"no handle 'x' in session 's', nor any other; `spawn`"):
-        registry.find("s", "x", 1.0)
+        registry.find("s", "x", lambda: 1.0)
     end(admit(registry, "ended").handle)
     admit(registry, "early")
     admit(registry, "late")
     with pytest.raises(RpcError, match=r"'s'; those there are: 'late', 'early', 'ended'\.$"):
-        registry.find("s", "x", 1.0)
+        registry.find("s", "x", lambda: 1.0)
     for number in range(8):
         admit(registry, f"more{number}")
     with pytest.raises(RpcError, match=r": 'more7', .*'more0', and 3 more in `handles/list`\.$"):
-        registry.find("s", "x", 1.0)
+        registry.find("s", "x", lambda: 1.0)
 
 
 def test_surplus_results_are_evicted_oldest_first_and_read_ones_before() -> None:
@@ -355,18 +355,18 @@ def test_a_forgotten_handle_is_expired_and_a_live_one_cannot_be_forgotten() -> N
     registry.forget(over)
     registry.forget(over)
     assert registry.sweep(1.0) == [over] and registry.list() == [live]
-    assert refused(registry.find, "s", "o", 1.0)["expired"] is True
+    assert refused(registry.find, "s", "o", lambda: 1.0)["expired"] is True
 
 
 def test_a_lost_execution_is_stopped_and_keeps_its_generation() -> None:
     registry = Registry()
     lost = registry.restore_lost(0.0, session="s", id="a", tool="run", generation=4, command="x")
     assert lost is not None
-    state = read_handle(registry.find("s", "a", 0.0), 1.0)
+    state = read_handle(registry.find("s", "a", lambda: 0.0), 1.0)
     assert isinstance(state, Stopped) and state.ended_by.by == "lost" and state.generation == 4
     older = registry.restore_lost(0.0, session="s", id="a", tool="run", generation=2)
     newer = registry.restore_lost(0.0, session="s", id="a", tool="run", generation=5)
-    assert older is None and newer is registry.find("s", "a", 0.0)
+    assert older is None and newer is registry.find("s", "a", lambda: 0.0)
     assert registry.sweep(0.0) == [lost]
     assert admit(registry).handle.generation == 6
 
@@ -379,9 +379,9 @@ def test_used_ids_are_remembered_within_bounds_and_kept_ones_for_sure(
     kept = end(admit(registry, "kept").handle)
     for n in range(20):
         registry.forget(end(admit(registry, str(n)).handle))
-    assert "expired" not in refused(registry.find, "s", "0", 1.0)
-    assert refused(registry.find, "s", "19", 1.0)["expired"] is True
-    assert registry.find("s", "kept", 1.0) is kept
+    assert "expired" not in refused(registry.find, "s", "0", lambda: 1.0)
+    assert refused(registry.find, "s", "19", lambda: 1.0)["expired"] is True
+    assert registry.find("s", "kept", lambda: 1.0) is kept
     assert admit(registry, "kept").handle.generation == 2
 
 
@@ -445,7 +445,7 @@ class Books(RuleBasedStateMachine):
     @rule(session=st.sampled_from("xy"), id=st.sampled_from("abcde"))
     def read(self, session: str, id: str) -> None:
         try:
-            handle = self.registry.find(session, id, self.now)
+            handle = self.registry.find(session, id, lambda: self.now)
         except RpcError as error:
             assert error.data.get("expired", False) == bool(self.generations.get((session, id)))
         else:
@@ -472,7 +472,7 @@ class Books(RuleBasedStateMachine):
             lost = restarted.restore_lost(
                 9.0, session=session, id=id, tool="run", generation=generation, age=2.0
             )
-            assert restarted.find(session, id, 9.0) is lost
+            assert restarted.find(session, id, lambda: 9.0) is lost
             assert restarted.get(session, id, generation) is lost
         assert len(restarted.list()) == len(self.live) and not restarted.live()
         for (session, id), generation in self.noted.items():
@@ -512,7 +512,7 @@ def test_a_stopped_handle_with_running_processes_is_never_evicted() -> None:
         read_handle(handle, 0.0)
         handles.append(handle)
     assert registry.sweep(1000.0) == [] and registry.next_expiry(1000.0) is None
-    assert registry.find("s", "h0", 1000.0) is handles[0]
+    assert registry.find("s", "h0", lambda: 1000.0) is handles[0]
     for handle in handles:
         handle.clear_left_behind()
     assert set(registry.sweep(1000.0)) == set(handles)

@@ -25,7 +25,7 @@ class Typing:
     def hides_input(self) -> bool:
         return not next(self._echo)
 
-    def is_suspended(self) -> bool:
+    def is_suspended(self, now: float) -> bool:
         return False
 
     def write(self, item: object) -> int:

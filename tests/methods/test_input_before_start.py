@@ -46,7 +46,7 @@ class Starting:
     def hides_input(self) -> bool:
         return False
 
-    def is_suspended(self) -> bool:
+    def is_suspended(self, now: float) -> bool:
         return False
 
     def wanted(self) -> Wanted:

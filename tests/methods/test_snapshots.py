@@ -44,7 +44,7 @@ def screen(*lines: str, revision: int = 5) -> Any:
         lines=lines,
     )
     return SimpleNamespace(
-        picture=lambda: shown, screen=lambda since=None: shown, is_suspended=lambda: False
+        picture=lambda: shown, screen=lambda since=None: shown, is_suspended=lambda now: False
     )
 
 
@@ -85,7 +85,7 @@ async def test_a_prompt_without_a_line_is_the_last_of_the_screen() -> None:
 
 async def test_a_busy_program_is_not_waiting_whatever_its_input_mode() -> None:
     handle, execution = running(b"", terminal=True), screen("")
-    assert read._input_wanted(supervisor(execution), handle, UNSET, Wanted("busy", "line")) is None
+    assert read._input_wanted(handle, execution, Wanted("busy", "line")) is None
 
 
 async def test_a_just_started_action_has_no_input_state() -> None:
@@ -93,7 +93,7 @@ async def test_a_just_started_action_has_no_input_state() -> None:
 
     def said(is_stable: bool) -> object:
         wanted = Wanted("unknown", "secret", is_stable=is_stable)
-        return read._input_wanted(supervisor(execution), handle, UNSET, wanted)
+        return read._input_wanted(handle, execution, wanted)
 
     assert said(True) == InputWanted("secret", "password: ", False)
     assert said(False) is None
@@ -107,8 +107,8 @@ async def test_a_seen_screen_is_not_new_and_an_old_one_is_outdated(
     handle.read(Read(None, is_session=True, viewed=7), 1.0)
     since = UNSET if revision is None else revision
     params = FetchParams(id="h", view="screen", since_revision=since)
-    assert read.new_from(supervisor(screen("x")), params, handle) == new
-    assert read.new_from(supervisor(), FetchParams(id="h"), handle) == 0
+    assert read._new_from(supervisor(screen("x")), params, handle) == new
+    assert read._new_from(supervisor(), FetchParams(id="h"), handle) == 0
 
 
 async def test_a_painting_for_a_terminal_has_no_query_and_ends_before_an_incomplete_character() -> (
@@ -117,7 +117,7 @@ async def test_a_painting_for_a_terminal_has_no_query_and_ends_before_an_incompl
     data = b"ab\x1b[6n\xe2\x82"
     handle = running(data, terminal=True)
     execution = SimpleNamespace(
-        paint=lambda: data, wanted=lambda: Wanted("busy"), is_suspended=lambda: False
+        paint=lambda: data, wanted=lambda: Wanted("busy"), is_suspended=lambda now: False
     )
     whole: Any = read.look(supervisor(execution), FetchParams(id="h", view="paint"), handle)
     assert (b64decode(whole.content), whole.cursor) == (data, len(data))

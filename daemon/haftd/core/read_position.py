@@ -43,7 +43,7 @@ class ReadPosition(msgspec.Struct, frozen=True):
         viewed = self.viewed if read.viewed is None else read.viewed
         if not read.is_session:
             question = self.question
-        if (offset, viewed, question) == (self.offset, self.viewed, self.question):
+        if offset == self.offset and viewed == self.viewed and question == self.question:
             return self
         return ReadPosition(
             offset, viewed, self.notified, question, self.is_end_shown, self.end_read_at

@@ -280,13 +280,13 @@ class Registry:
 
     # --- lookup -----------------------------------------------------------------------------
 
-    def find(self, session: str, id: str, now: float) -> Handle:
-        """Return the newest handle; raises `handle_not_found`."""
+    def find(self, session: str, id: str, clock: Callable[[], float]) -> Handle:
+        """Return the newest handle; raises `handle_not_found`. `clock` is read for a stopped one."""
         handles = self._by_session.get(session)
         handle = handles.by_id.get(id) if handles is not None else None
         if handles is not None and handle is not None and handle.stopped:
             when = expires_at(handle, self._retain_s)
-            if when is not None and when <= now:
+            if when is not None and when <= clock():
                 self._evict(handles, handle)
                 self._drop_empty(session)
                 handle = None

@@ -22,8 +22,10 @@ class Sessions:
 
         A connection in too many sessions leaves its first.
         """
-        names = self._by_connection.setdefault(key, {})
-        if name in names:
+        names = self._by_connection.get(key)
+        if names is None:
+            names = self._by_connection[key] = {}
+        elif name in names:
             return False
         if len(names) >= _MAX_JOINED:
             first = next(iter(names))

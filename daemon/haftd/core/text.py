@@ -33,7 +33,7 @@ _REWRITES = lazy_pattern(rb"\r[^\r\n]")
 WHOLE = 131_072
 """Bytes rendered together if their text may be far shorter."""
 
-_AT_ONCE = 131_072
+AT_ONCE = 131_072
 """Bytes converted in one step: a few milliseconds."""
 
 
@@ -192,7 +192,7 @@ def bytes_from(spool: Spool, start: int, max_bytes: int, *, defer: bool = False)
 
 def encoded_slice(data: bytes, cursor: int, omitted: int, *, defer: bool) -> Slice:
     text: str = (
-        DeferredText(partial(_base64, data)) if defer and len(data) > _AT_ONCE else _base64(data)
+        DeferredText(partial(_base64, data)) if defer and len(data) > AT_ONCE else _base64(data)
     )
     return Slice(text, cursor, omitted)
 
@@ -248,7 +248,7 @@ def cut(
 
 
 def _text(spool: Spool, start: int, data: bytes, rendering: Rendering, defer: bool) -> str:
-    if defer and len(data) > _AT_ONCE:
+    if defer and len(data) > AT_ONCE:
         return DeferredText(rendering.deferred(spool, start, data))
     return rendering.text(spool, start, data)
 

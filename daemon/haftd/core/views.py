@@ -5,8 +5,6 @@ Pure, except for the file of a truncated text.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
-
 from msgspec import UNSET, UnsetType
 
 from haft_protocol.states import (
@@ -32,8 +30,6 @@ from .read_position import read_of
 from .terminal_filter import TerminalReader, boundary
 from .termination import failure_of
 from .text import Slice, bytes_from, cut, cut_text, encoded_slice
-
-_Live = TypeVar("_Live", Pending, Running, Waiting)
 
 
 def handle_state(
@@ -62,49 +58,75 @@ def handle_state(
     are filtered. `reads` is the awaited input, where the state shows no `input_wanted`.
     """
     state = handle.state
+    encoded = None
+    if view in ("raw", "paint"):
+        encoded = _encoded_slice(handle, view, cursor, max_bytes, painted, terminal, defer)
     if state is State.STOPPED:
         outcome = handle.outcome
         assert outcome is not None, "it has ended"
-        encoded = _encoded_slice(handle, view, cursor, max_bytes, painted, terminal, defer)
         if encoded is not None:
             view, cursor = "delta", None
         return _stopped_state(
             handle, outcome, view, cursor, max_bytes, waited, screen, encoded, save, defer
         )
-    piece = _encoded_slice(
-        handle, view, cursor, max_bytes, painted, terminal, defer
-    ) or _text_slice(handle, view, cursor, max_bytes, final=False, defer=defer)
-    elapsed = int((now - handle.created_at) * 1000)
-    review = handle.review or UNSET
-    needs = needs_of(handle, input_wanted.kind if isinstance(input_wanted, InputWanted) else reads)
-
-    def live(kind: type[_Live], **more: Any) -> _Live:
-        return kind(
+    piece = encoded or _text_slice(handle, view, cursor, max_bytes, final=False, defer=defer)
+    if type(input_wanted) is InputWanted:
+        reads = input_wanted.kind
+    needs, review = needs_of(handle, reads), handle.review or UNSET
+    elapsed_ms = int((now - handle.created_at) * 1000)
+    if state is State.RUNNING:
+        return Running(
             id=handle.id,
             tool=handle.tool,
             session=handle.session,
             cursor=piece.cursor,
             generation=handle.generation,
-            elapsed_ms=elapsed,
+            elapsed_ms=elapsed_ms,
+            omitted=piece.omitted,
+            waited=waited,
+            screen=screen,
+            review=review,
+            needs=needs,
+            size=size,
+            content=piece.text,
+            input_wanted=input_wanted,
+            suspended=suspended,
+            hint=SUSPENDED_HINT if suspended else UNSET,
+        )
+    if state is State.PENDING:
+        return Pending(
+            id=handle.id,
+            tool=handle.tool,
+            session=handle.session,
+            cursor=piece.cursor,
+            generation=handle.generation,
+            elapsed_ms=elapsed_ms,
             omitted=piece.omitted,
             waited=waited,
             screen=screen,
             review=review,
             needs=needs,
             content=piece.text,
-            **more,
         )
-
-    if state is State.RUNNING:
-        hint = SUSPENDED_HINT if suspended else UNSET
-        return live(Running, size=size, input_wanted=input_wanted, suspended=suspended, hint=hint)
-    if state is State.WAITING:
-        phase = handle.phase
-        assert isinstance(phase, lifecycle.Waiting), "a waiting handle has its question"
-        return live(
-            Waiting, size=size, question=phase.question, inquiry_id=phase.inquiry_id or UNSET
-        )
-    return live(Pending)
+    phase = handle.phase
+    assert isinstance(phase, lifecycle.Waiting), "a waiting handle has its question"
+    return Waiting(
+        id=handle.id,
+        tool=handle.tool,
+        session=handle.session,
+        cursor=piece.cursor,
+        generation=handle.generation,
+        elapsed_ms=elapsed_ms,
+        omitted=piece.omitted,
+        waited=waited,
+        screen=screen,
+        review=review,
+        needs=needs,
+        size=size,
+        content=piece.text,
+        question=phase.question,
+        inquiry_id=phase.inquiry_id or UNSET,
+    )
 
 
 def needs_of(handle: Handle, reads: InputKind | None) -> Needs:
@@ -141,15 +163,13 @@ def _encoded_slice(
     painted: str,
     terminal: TerminalReader | None,
     defer: bool,
-) -> Slice | None:
+) -> Slice:
     if view == "raw":
         start = handle.position.offset if cursor is None else cursor
         if terminal is None:
             return bytes_from(handle.spool, start, max_bytes, defer=defer)
         chunk = terminal.read(handle.spool, start, max_bytes, final=_is_final(handle))
         return encoded_slice(chunk.data, chunk.cursor, chunk.omitted, defer=defer)
-    if view != "paint":
-        return None
     if terminal is None or _is_final(handle):
         return Slice(painted, handle.spool.end)
     return Slice(painted, boundary(handle.spool))

@@ -349,9 +349,8 @@ class Execution:
             return None
         return self.wanted().expected
 
-    def is_suspended(self) -> bool:
+    def is_suspended(self, now: float) -> bool:
         """True while a signal has stopped the tool; asks the kernel ten times a second at most."""
-        now = trio.current_time()
         if now >= self._suspension_known_until:
             self._suspended = self.control is not None and self.control.is_suspended()
             self._suspension_known_until = now + _SUSPENSION_KNOWN_S

@@ -6,7 +6,7 @@ import sys
 
 import msgspec
 import trio
-from msgspec import UnsetType
+from msgspec import UNSET
 
 from haft_protocol.errors import shown
 from haft_protocol.methods import (
@@ -37,7 +37,7 @@ class Access(msgspec.Struct, frozen=True):
         params: Params | HandlesListParams | InquiriesListParams | ApprovalsListParams,
     ) -> str:
         """Return a call's session, which the caller joins; raises `not_authorized`."""
-        name = caller.session if isinstance(params.session, UnsetType) else params.session
+        name = caller.session if params.session is UNSET else params.session
         if not caller.may_use(name):
             raise caller.refusal(
                 "use all sessions" if name == "*" else f"use session {shown(name)}"
@@ -65,7 +65,7 @@ class Access(msgspec.Struct, frozen=True):
         """Return a call's handle; raises `handle_not_found`, and `not_authorized` if its processes
         have more rights than the caller."""
         session = self.session_of(caller, params)
-        handle = self.registry.find(session, handle_id, trio.current_time())
+        handle = self.registry.find(session, handle_id, trio.current_time)
         if not caller.may_reach(handle.settings.may):
             raise caller.refusal(f"use handle {shown(handle_id)}, which may do more")
         return handle

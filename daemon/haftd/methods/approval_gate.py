@@ -111,7 +111,7 @@ def approved(
     handle: Handle,
     params: P,
     serve: Callable[[P], object],
-    check: Callable[[P], None],
+    check: Callable[[P], object],
     *,
     withheld: bool = False,
 ) -> object:
@@ -152,7 +152,7 @@ def approved(
 
 
 def _changed(
-    tool: str, params: P, arguments: dict[str, Any], check: Callable[[P], None], withheld: bool
+    tool: str, params: P, arguments: dict[str, Any], check: Callable[[P], object], withheld: bool
 ) -> P:
     fixed = {key: getattr(params, key) for key in _FIXED if getattr(params, key) is not UNSET}
     problems = [

@@ -56,19 +56,16 @@ class Condition(msgspec.Struct):
     since: int
 
     def check(self) -> Waited | None:
-        handle, reading = self.handle, self.reading
-        stopped = handle.stopped
-        match reading.wait:
-            case "none":
-                return "stopped" if stopped and reading.announced else None
-            case "output" if handle.readable_end() > self.since:
+        handle, wait = self.handle, self.reading.wait
+        state = handle.state
+        if wait == "output":
+            if handle.readable_end() > self.since:
                 return "output"
-            case "output" if handle.state is State.WAITING:
+            if state is State.WAITING:
                 return "input"  # no output before the question's answer
-            case "quiet" if not stopped and self.is_quiet():
-                return "quiet"
-            case _:
-                return "stopped" if stopped else None
+        if state is State.STOPPED:
+            return "stopped"
+        return "quiet" if wait == "quiet" and self.is_quiet() else None
 
     def is_quiet(self) -> bool:
         return trio.current_time() >= self.quiet_at()

@@ -41,8 +41,10 @@ def handles_list(
 
 
 def _row(caller: Caller, handle: Handle, execution: Execution | None) -> dict[str, Any]:
-    suspended = execution is not None and handle.state is State.RUNNING and execution.is_suspended()
     now = trio.current_time()
+    suspended = False
+    if execution is not None and handle.state is State.RUNNING:
+        suspended = execution.is_suspended(now)
     reads = None if execution is None else execution.reads()
     size = UNSET if execution is None else execution.size_for(caller)
     state = handle_state(

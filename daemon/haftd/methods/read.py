@@ -7,6 +7,8 @@ The kernel has no event for the input state, polled in growing pauses during suc
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import trio
 from msgspec import UNSET, UnsetType, structs
@@ -30,7 +32,7 @@ from haftd.core.lifecycle import State
 from haftd.core.patterns import OutputMatcher, compile_pattern
 from haftd.core.read_position import read_of
 from haftd.core.terminal_filter import TerminalReader
-from haftd.core.text import DeferredText, last_line, last_plain_row
+from haftd.core.text import AT_ONCE, DeferredText, last_line, last_plain_row
 from haftd.core.views import handle_state, read_handle
 from haftd.executions.execution import Execution
 from haftd.executions.supervisor import Supervisor
@@ -43,35 +45,45 @@ _TEXTS = ("content", "result", "output")
 DEADLINE_MS = 10_000
 PIPE_BOUND_MS = 250
 _SILENT_S = 0.1
+_ACTIVE = frozenset({"input", "output", "matched"})
+_SILENT = frozenset({"deadline", "quiet"})
 _INPUT_REASONS = ("input", "quiet")
 """Reasons that depend on the input state."""
 
 
 def plan(
-    params: FetchParams | SpawnParams, *, terminal: bool, default: Wait | None = None
+    params: FetchParams | SpawnParams,
+    *,
+    terminal: bool,
+    default: Wait | None = None,
+    is_reader: bool = True,
 ) -> Reading:
     """Return a call's wait, by default the usual one of a terminal or pipe.
 
     Raises `invalid_params`. On a pipe a read of input ends a start only: a server that always reads
     has not replied.
     """
-    usual: Wait = "input" if terminal else "output"
-    wait = params.wait if not isinstance(params.wait, UnsetType) else default or usual
-    pattern = "" if isinstance(params.pattern, UnsetType) else params.pattern
+    has_wait = params.wait is not UNSET
+    wait: Wait
+    if params.wait is not UNSET:
+        wait = params.wait
+    else:
+        wait = default or ("input" if terminal else "output")
+    pattern = "" if params.pattern is UNSET else params.pattern
     if wait == "pattern" and not pattern:
         raise invalid_params("`wait` is `pattern` but there is no `pattern`", field="pattern")
     if pattern:
         compile_pattern(pattern)
-        if isinstance(params.wait, UnsetType):
+        if not has_wait:
             wait = "pattern"
     if params.view in ("screen", "paint") and not terminal:
         raise invalid_params(
             f"`view` is `{params.view}`, but this handle has no terminal; use `delta`, `all` or `tail`",
             field="view",
         )
-    is_usual = isinstance(params.wait, UnsetType) and default is None and wait == "output"
+    is_usual = not has_wait and default is None and wait == "output"
     bound = DEADLINE_MS
-    if not isinstance(params.timeout_ms, UnsetType):
+    if params.timeout_ms is not UNSET:
         bound = params.timeout_ms
     elif is_usual:
         bound = PIPE_BOUND_MS
@@ -80,7 +92,8 @@ def plan(
         timeout_s=bound / 1000,
         quiet_s=params.quiet_ms / 1000,
         pattern=pattern,
-        announced=not isinstance(params.wait, UnsetType) or wait != "none",
+        announced=has_wait or wait != "none",
+        is_reader=is_reader,
         or_input=is_usual and isinstance(params, SpawnParams),
     )
 
@@ -110,78 +123,112 @@ def look(
     A long text defers the reply. `wanted` is the input state just read, `typed` the call's own
     input.
     """
-    cursor = params.cursor if isinstance(params, FetchParams) else UNSET
-    screen: Screen | UnsetType = UNSET
-    painted = ""
+    view = params.view
+    cursor = None
+    if isinstance(params, FetchParams) and params.cursor is not UNSET:
+        cursor = params.cursor
     execution = supervisor.execution_of(handle)
-    if params.view == "screen":
-        since: int | UnsetType = UNSET
-        if isinstance(params, FetchParams) and not params.styles:
-            since = params.since_revision
-        shot = handle.last_screen
-        if execution is not None:
-            shot = execution.screen(None if isinstance(since, UnsetType) else since)
-        screen = UNSET if shot is None else shot
-        if shot is not None and isinstance(params, FetchParams) and params.styles:
-            live = None if handle.stopped else execution
-            screen = _styled(shot, None if live is None else live.styled_rows())
-    elif params.view == "paint":
-        bytes_that_draw = handle.last_paint if execution is None else execution.paint()
-        drawn = bytes_that_draw or b""
-        if (reader := _terminal_reader(params)) is not None:
-            # Bytes not drawn yet are the output itself.
-            drawn = filter_bytes(drawn, clipboard=reader.clipboard).data
-        painted = Base64(b64encode(drawn).decode())
-    before = handle.position
-    begin = before.offset if isinstance(cursor, UnsetType) else cursor
-    start = None if isinstance(cursor, UnsetType) else cursor
-    view = "delta" if params.view == "answer" else params.view
+    screen: Screen | UnsetType = UNSET
+    terminal, painted, viewed = None, "", None
+    if view == "screen":
+        screen = _screen(params, handle, execution)
+    elif view in ("raw", "paint"):
+        terminal = _terminal_reader(params)
+        painted = _painted(handle, execution, terminal) if view == "paint" else ""
     now = trio.current_time()
+    input_wanted: InputWanted | UnsetType | None = UNSET
+    suspended = False
+    if execution is not None and handle.state is State.RUNNING:
+        if waited == "input" or handle.terminal:
+            input_wanted = _input_wanted(handle, execution, wanted)
+        suspended = _is_suspended(handle, execution, waited, now)
+    before = handle.position
+    begin = before.offset if cursor is None else cursor
+    text_view = "delta" if view == "answer" else view
+    may_defer = params.max_bytes > AT_ONCE
     state = handle_state(
         handle,
         now,
-        view=view,
-        cursor=start,
+        view=text_view,
+        cursor=cursor,
         max_bytes=params.max_bytes,
         waited=waited,
         screen=screen,
         painted=painted,
-        terminal=_terminal_reader(params),
-        input_wanted=_input_wanted(supervisor, handle, waited, wanted),
-        suspended=_is_suspended(handle, execution, waited),
+        terminal=terminal,
+        input_wanted=input_wanted,
+        suspended=suspended,
         save=True,
-        defer=True,
+        defer=may_defer,
     )
-    # A cursor has no earlier screen.
-    viewed = handle.spool.end if start is None and view in ("screen", "paint") else None
-    if view == "raw" and (spans := handle.stderr_spans.between(begin, state.cursor)):
+    if view in ("screen", "paint") and cursor is None:  # a cursor has no earlier screen
+        viewed = handle.spool.end
+    elif view == "raw" and (spans := handle.stderr_spans.between(begin, state.cursor)):
         state = structs.replace(state, stderr=spans)
     if is_reader:
-        handle.read(read_of(state, view, start, viewed), now)
+        handle.read(read_of(state, text_view, cursor, viewed), now)
     if handle.stopped:
         supervisor.wake_expiry()
-    after = handle.position
-    echo = typed.text if typed is not None and typed.at == begin else ""
+    echo = None
+    if view == "answer":
+        echo = typed.text if typed is not None and typed.at == begin else ""
+    if may_defer and (deferred := _deferred_texts(state)):
+        after = handle.position
+        return DeferredReply(
+            partial(_converted, state, deferred, echo, lambda: handle.undo_read(before, after))
+        )
+    return state if echo is None else _without_known(state, echo)
 
-    def shown(state: HandleState) -> HandleState:
-        return state if params.view != "answer" else _without_known(state, echo)
 
-    deferred = [name for name in _TEXTS if isinstance(getattr(state, name, None), DeferredText)]
-    if not deferred:
-        return shown(state)
+def _deferred_texts(state: HandleState) -> dict[str, DeferredText]:
+    texts = {name: getattr(state, name, None) for name in _TEXTS}
+    return {name: text for name, text in texts.items() if isinstance(text, DeferredText)}
 
-    async def converted() -> HandleState:
-        def convert() -> dict[str, str]:
-            return {name: getattr(state, name).convert() for name in deferred}
 
-        try:
-            texts = await trio.to_thread.run_sync(convert, abandon_on_cancel=True)
-        except trio.Cancelled:
-            handle.undo_read(before, after)
-            raise
-        return shown(structs.replace(state, **texts))
+async def _converted(
+    state: HandleState,
+    deferred: Mapping[str, DeferredText],
+    echo: str | None,
+    on_cancel: Callable[[], None],
+) -> HandleState:
+    """Convert the deferred texts in a thread; `echo` is left out of the view `answer`."""
 
-    return DeferredReply(converted)
+    def convert() -> dict[str, str]:
+        return {name: text.convert() for name, text in deferred.items()}
+
+    try:
+        texts = await trio.to_thread.run_sync(convert, abandon_on_cancel=True)
+    except trio.Cancelled:
+        on_cancel()
+        raise
+    state = structs.replace(state, **texts)
+    return state if echo is None else _without_known(state, echo)
+
+
+def _screen(
+    params: FetchParams | SpawnParams, handle: Handle, execution: Execution | None
+) -> Screen | UnsetType:
+    has_styles = isinstance(params, FetchParams) and params.styles
+    shot = handle.last_screen
+    if execution is not None:
+        since: int | UnsetType = UNSET
+        if isinstance(params, FetchParams) and not has_styles:
+            since = params.since_revision
+        shot = execution.screen(None if since is UNSET else since)
+    if shot is None:
+        return UNSET
+    if has_styles:
+        live = None if handle.stopped else execution
+        shot = _styled(shot, None if live is None else live.styled_rows())
+    return shot
+
+
+def _painted(handle: Handle, execution: Execution | None, reader: TerminalReader | None) -> str:
+    drawn = (handle.last_paint if execution is None else execution.paint()) or b""
+    if reader is not None:
+        # Bytes not drawn yet are the output itself.
+        drawn = filter_bytes(drawn, clipboard=reader.clipboard).data
+    return Base64(b64encode(drawn).decode())
 
 
 def _styled(shot: Screen, rows: StyledRows | None) -> Screen:
@@ -213,14 +260,11 @@ def _without_known(state: HandleState, typed: str) -> HandleState:
 
 
 def _input_wanted(
-    supervisor: Supervisor, handle: Handle, waited: Waited | UnsetType, wanted: Wanted | None
-) -> InputWanted | UnsetType | None:
-    """Return the expected input, of a pipe only after a wait for input, as it is costly."""
-    execution = supervisor.execution_of(handle)
-    if handle.state is not State.RUNNING or execution is None:
-        return UNSET
+    handle: Handle, execution: Execution, wanted: Wanted | None
+) -> InputWanted | None:
+    """Return a running tool's expected input, of a pipe after a wait for input: it is costly."""
     if not handle.terminal:
-        return InputWanted("line", _prompt(handle, execution)) if waited == "input" else UNSET
+        return InputWanted("line", _prompt(handle, execution))
     wanted = wanted or execution.wanted()
     kind = wanted.expected
     if kind is None:
@@ -228,16 +272,14 @@ def _input_wanted(
     return InputWanted(kind, _prompt(handle, execution), wanted.state != "unknown")
 
 
-def _is_suspended(handle: Handle, execution: Execution | None, waited: Waited | UnsetType) -> bool:
-    """Return True for a stopped tool; asked only after a silence."""
-    if (
-        handle.state is not State.RUNNING
-        or execution is None
-        or waited in ("input", "output", "matched")
-    ):
+def _is_suspended(
+    handle: Handle, execution: Execution, waited: Waited | UnsetType, now: float
+) -> bool:
+    """Return True for a running tool that a signal has stopped; asked only after a silence."""
+    if waited in _ACTIVE:
         return False
-    is_silent = trio.current_time() - (handle.last_output or handle.created_at) >= _SILENT_S
-    return (is_silent or waited in ("deadline", "quiet")) and execution.is_suspended()
+    is_silent = now - (handle.last_output or handle.created_at) >= _SILENT_S
+    return (is_silent or waited in _SILENT) and execution.is_suspended(now)
 
 
 def _prompt(handle: Handle, execution: Execution) -> str:
@@ -253,8 +295,10 @@ def _prompt(handle: Handle, execution: Execution) -> str:
     return next((text for text in reversed(lines) if text), "")
 
 
-def new_from(supervisor: Supervisor, params: FetchParams, handle: Handle) -> int:
-    """Return the offset of new output: the caller's cursor, else the read offset."""
+def _new_from(supervisor: Supervisor, params: FetchParams | SpawnParams, handle: Handle) -> int:
+    """Return the offset of new output: of a spawn 0, else the caller's cursor or the read offset."""
+    if isinstance(params, SpawnParams):
+        return 0
     if not isinstance(params.cursor, UnsetType):
         start = params.cursor
         reader = _terminal_reader(params) if params.view == "raw" else None
@@ -277,34 +321,36 @@ def answer(
     params: FetchParams | SpawnParams,
     handle: Handle,
     reading: Reading,
-    since: int,
+    since: int | None = None,
     began: float | None = None,
     typed: TypedInput | None = None,
 ) -> HandleState | PendingReply:
     """Reply at once if the condition holds or no wait is requested, else later.
 
-    New output starts at `since`, the bound at `began` (trio's clock, default now). A pattern does
-    not match the echo of `typed`.
+    New output starts at `since`, by default where the params say, the bound at `began` (trio's
+    clock, default now). A pattern does not match the echo of `typed`.
     """
+
+    def look_now(waited: Waited, wanted: Wanted | None = None) -> HandleState | PendingReply:
+        reason = waited if reading.announced else UNSET
+        return look(supervisor, params, handle, reason, wanted, typed, is_reader=reading.is_reader)
+
+    if reading.wait == "none":
+        return look_now("stopped" if handle.stopped else "immediate")
     deadline = (trio.current_time() if began is None else began) + reading.timeout_s
+    if since is None:
+        since = _new_from(supervisor, params, handle)
     if reading.wait == "pattern":
         return _answer_match(supervisor, params, handle, reading, since, deadline, typed)
     condition = condition_of(handle, supervisor.execution_of(handle), reading, since)
-    reason = condition.check()
-    if reason is None and reading.wait == "none":
-        reason = "immediate"
-    if reason is None and reading.timeout_s == 0:
-        reason = "deadline"
-    if reason is not None:
-        wanted = condition.input_state() if reason in _INPUT_REASONS else None
-        waited = reason if reading.announced else UNSET
-        return look(supervisor, params, handle, waited, wanted, typed, is_reader=reading.is_reader)
 
     def look_after(reason: Waited | None) -> HandleState | PendingReply:
         wanted = condition.input_state() if reason in _INPUT_REASONS else None
-        waited = reason or "deadline"
-        return look(supervisor, params, handle, waited, wanted, typed, is_reader=reading.is_reader)
+        return look_now(reason or "deadline", wanted)
 
+    reason = condition.check()
+    if reason is not None or reading.timeout_s == 0:
+        return look_after(reason)
     return HandleWait(
         (handle,),
         condition.check,

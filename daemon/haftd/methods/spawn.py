@@ -66,7 +66,7 @@ def spawn(
     reading = plan(params, terminal=ready.resolved.launch.terminal)
     handle, execution = start(services, caller, ready, context, source=source)
     if execution is None:
-        return answer(services.supervisor, params, handle, reading, since=0)
+        return answer(services.supervisor, params, handle, reading)
 
     patience_ms = params.approval_timeout_ms
     if handle.is_awaiting_approval and not isinstance(patience_ms, UnsetType):
@@ -79,7 +79,7 @@ def spawn(
         execution.leave()
         if handle.rejection is not None:
             raise handle.rejection
-        return answer(services.supervisor, params, handle, reading, since=0)
+        return answer(services.supervisor, params, handle, reading)
 
     def abandon() -> None:
         if execution.leave():

@@ -210,19 +210,23 @@ class Connection:
             clients.close(self._caller)
 
     async def _read(self) -> None:
-        wire, outbox, dispatcher = self._wire, self._outbox, self._context.dispatcher
-        frame = wire.frame
+        wire, outbox, caller = self._wire, self._outbox, self._caller
+        dispatcher, max_in_flight = self._context.dispatcher, self._context.limits.max_in_flight
+        frame, long = wire.frame, self._long
         while (messages := await wire.receive()) is not None:
             answers: list[bytes] = []
             size = 0
             for count, message in enumerate(messages, 1):
-                if len(message) <= self._long:
-                    answer = dispatcher.receive(self._caller, message, self._room)
+                if len(message) <= long:
+                    answer = dispatcher.receive(caller, message, max_in_flight - self._in_flight)
                 else:
                     answer = await self._decide_long(message)
-                if isinstance(answer, GeneratorType):
-                    answer = await _run_steps(answer)
-                reply = self._accept_answer(answer)
+                if type(answer) is bytes:
+                    reply: bytes | None = answer
+                elif isinstance(answer, GeneratorType):
+                    reply = self._accept_answer(await _run_steps(answer))
+                else:
+                    reply = self._accept_answer(answer)
                 if reply is not None:
                     answers.append(frame(reply))
                     size += len(reply)
@@ -239,7 +243,7 @@ class Connection:
                 self._context.connections.refuse("fault", self._context.log, why=wire.fault.message)
                 outbox.send(frame(encode_error(b"null", wire.fault)))
                 return
-            if not outbox.has_room:
+            if outbox.queued:
                 await outbox.room()
 
     async def _decide_long(self, message: bytes) -> Answer:

@@ -128,9 +128,9 @@ class Dispatcher:
 
     def receive(self, caller: Caller, message: bytes, room: int) -> Answer:
         """Decide a short message; at most `room` of its requests become pending. Never raises."""
-        return self.decide(caller, self.read(message, None), room)
+        return self.decide(caller, self.read(message), room)
 
-    def read(self, message: bytes, value_count: ValueCount | None) -> Message:
+    def read(self, message: bytes, value_count: ValueCount | None = None) -> Message:
         """Decode a message, a long one with its `value_count`. Never raises."""
         limits = self.limits
         return read_message(

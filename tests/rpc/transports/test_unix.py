@@ -198,21 +198,28 @@ async def test_U05_every_whole_message_renews_the_deadline(autojump_clock: objec
         theirs.close()
 
 
-async def test_a_message_takes_one_read(
-    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A read that does not fill its buffer has emptied the socket: no other finds that out."""
-    ours, theirs = pair
-    wire = UnixWire(ours, 1_000_000, timeouts())
-    reads: list[int | None] = []
-    real = wire._read
+class CountedReads:
+    """A socket that notes the length of each read, None without input."""
 
-    def read() -> bytes | None:
-        data = real()
-        reads.append(None if data is None else len(data))
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self.lengths: list[int | None] = []
+
+    def recv(self, size: int) -> bytes:
+        self.lengths.append(None)
+        data = self._sock.recv(size)
+        self.lengths[-1] = len(data)
         return data
 
-    monkeypatch.setattr(wire, "_read", read)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+
+async def test_a_message_takes_one_read(pair: tuple[socket.socket, socket.socket]) -> None:
+    """A read that does not fill its buffer has emptied the socket: no other finds that out."""
+    ours, theirs = pair
+    reads: Any = CountedReads(ours)
+    wire = UnixWire(reads, 1_000_000, timeouts())
     messages = [b"{}", b"[]", b"[%b]" % (b" " * 70_000)]
     received: list[bytes] = []
 
@@ -228,7 +235,7 @@ async def test_a_message_takes_one_read(
         await wait_all_tasks_blocked()
         theirs.shutdown(socket.SHUT_WR)
     assert received == messages
-    assert reads == [None, 3, 3, 65_536, 70_003 - 65_536, 0]
+    assert reads.lengths == [None, 3, 3, 65_536, 70_003 - 65_536, 0]
 
 
 async def test_U06_after_a_half_close_pending_replies_are_delivered(served: Served) -> None:
@@ -319,7 +326,7 @@ async def test_many_messages_in_one_read_yield_to_other_connections(
         seen.add(turns)
         return note(caller, params)
 
-    rig.rpc_context.dispatcher._methods["note"]._handler = record  # type: ignore[attr-defined]
+    rig.rpc_context.dispatcher._methods["note"]._handler = record
     theirs.send((request("note", name="n") + b"\n") * 800)
 
     async def others() -> None:

@@ -34,28 +34,33 @@ class UnixWire:
     def __init__(self, sock: socket.socket, max_message: int, timeouts: Timeouts) -> None:
         sock.setblocking(False)
         self._sock = sock
+        self._fd = sock.fileno()
         self._framer = Framer(max_message)
         self._timeouts = timeouts
         self._eager = _EAGER
         self._is_drained = False
         self._begun: float | None = None
-        self._late: RpcError | None = None
+        self.fault: RpcError | None = None
         self.frame = self._framer.frame
 
-    @property
-    def fault(self) -> RpcError | None:
-        return self._framer.fault or self._late
-
     async def receive(self) -> list[bytes] | None:
+        framer = self._framer
         while True:
             if not self._eager:
                 self._eager = _EAGER
                 await trio.lowlevel.checkpoint()
-            data = None if self._is_drained else self._read()
+            data = None
+            if not self._is_drained:
+                try:
+                    data = self._sock.recv(_CHUNK)
+                except BlockingIOError:
+                    pass  # and wait below: a task that waits in an `except` keeps the exception
+                except OSError as error:
+                    raise Disconnected(error.strerror) from None
             if data is None:
                 self._eager = _EAGER
                 if self._begun is None:
-                    await trio.lowlevel.wait_readable(self._sock)
+                    await trio.lowlevel.wait_readable(self._fd)
                 elif not await self._readable_before(self._begun + self._timeouts.partial):
                     return []
                 self._is_drained = False
@@ -66,26 +71,18 @@ class UnixWire:
             self._is_drained = 0 < len(data) < _CHUNK
             if not data:
                 # After shutting down only its sending side, a client still reads.
-                messages = self._framer.finish()
+                messages = framer.finish()
+                self._begun, self.fault = None, framer.fault
+                return messages if messages or self.fault else None
+            messages = framer.feed(data)
+            if framer.partial:
+                if messages or self._begun is None:
+                    self._begun = trio.current_time()
+            else:
                 self._begun = None
-                return messages if messages or self._framer.fault else None
-            messages = self._framer.feed(data)
-            if not self._framer.partial:
-                self._begun = None
-            elif messages or self._begun is None:
-                self._begun = trio.current_time()
-            if messages or self._framer.fault:
+            self.fault = framer.fault
+            if messages or self.fault is not None:
                 return messages
-
-    def _read(self) -> bytes | None:
-        """Return available input: empty at the end, None without any. A task that waits in an
-        `except` would keep the exception."""
-        try:
-            return self._sock.recv(_CHUNK)
-        except BlockingIOError:
-            return None
-        except OSError as error:
-            raise Disconnected(error.strerror) from None
 
     async def _readable_before(self, deadline: float) -> bool:
         """Wait for input; False after the deadline of an incomplete message."""
@@ -93,7 +90,7 @@ class UnixWire:
             await trio.lowlevel.wait_readable(self._sock)
         if scope.cancelled_caught:
             limit = int(self._timeouts.partial)
-            self._late = limit_exceeded(
+            self.fault = limit_exceeded(
                 "partial_s", limit, "A message was begun and did not get whole in time"
             )
         return not scope.cancelled_caught
