@@ -214,7 +214,7 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
         text = in_our_words(f"{text}: {fault.text!r}; name another with --root")
     text = show.plain(text, 1000)
     if isinstance(fault, RemoteError) and fault.kind == "handle_not_found":
-        options.remedy = _elsewhere(options, fault)
+        options.remedy = _other_session_option(options, fault)
     if remedy := getattr(options, "remedy", None):
         # The daemon's advice on a missing program holds for one that was meant.
         text = text.partition(" Install it, ")[0].rstrip(".")
@@ -233,7 +233,7 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
     return getattr(options, "failure_status", status)
 
 
-def _elsewhere(options: argparse.Namespace, fault: RemoteError) -> str | None:
+def _other_session_option(options: argparse.Namespace, fault: RemoteError) -> str | None:
     """Return the option that selects the sessions with a live handle of this name; None without
     one."""
     import json

@@ -72,7 +72,7 @@ def start_and_connect(chosen: str | None, *, timeout: float = 5.0) -> Socket:
     deadline = time.monotonic() + timeout
     with _log() as log:
         while time.monotonic() < deadline:
-            if _first(log):
+            if _take_start_lock(log):
                 # The previous holder of the lock may have started a daemon.
                 return _try(chosen, deadline) or _start(chosen, deadline, log)
             if (connected := _try(chosen, deadline)) is not None:
@@ -98,7 +98,7 @@ def starts_barred(timeout: float = 10.0) -> Iterator[None]:
     """
     deadline = time.monotonic() + timeout
     with _log() as log:
-        while not _first(log):
+        while not _take_start_lock(log):
             if time.monotonic() > deadline:
                 raise StartFailed("a client is starting haftd just now; try again when it answers")
             time.sleep(_STEP_S)
@@ -158,7 +158,7 @@ def _start(chosen: str | None, deadline: float, log: int) -> Socket:
             elif select.select([shell.stdout], [], [], _STEP_S)[0]:
                 status = shell.stdout.read().strip()
                 if status != b"%d" % _ANOTHER_HOLDS_IT:
-                    raise StartFailed(_why(log, begin, status.decode(errors="replace")))
+                    raise StartFailed(_failure_text(log, begin, status.decode(errors="replace")))
                 ended = True
     finally:
         shell.kill()
@@ -185,7 +185,7 @@ def _check_chosen(chosen: str | None, path: str) -> None:
         )
 
 
-def _first(log: int) -> bool:
+def _take_start_lock(log: int) -> bool:
     """Take the lock on starting a daemon, until the log is closed or the process ends."""
     try:
         fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -212,7 +212,7 @@ def _log() -> Iterator[int]:
         os.close(log)
 
 
-def _why(log: int, begin: int, status: str) -> str:
+def _failure_text(log: int, begin: int, status: str) -> str:
     tail = os.pread(log, 65_536, max(begin, os.fstat(log).st_size - 65_536))
     lines = [line.strip() for line in tail.decode(errors="replace").splitlines() if line.strip()]
     full = os.fstatvfs(log).f_bavail == 0

@@ -52,26 +52,28 @@ def main() -> int:
     print(f"{_BOLD}haft: a tool that lives between the calls{_OFF}\n")
     with _folder() as base:
         repository = _repository(base)
-        _say(1, f"A repository with one file and three changes that are not staged: {repository}")
+        _print_step(
+            1, f"A repository with one file and three changes that are not staged: {repository}"
+        )
         with _daemon(base) as path:
             _stage(repository, path)
-        _say(7, "haftd was asked to stop. It is gone, and so is everything it ran.")
+        _print_step(7, "haftd was asked to stop. It is gone, and so is everything it ran.")
     return 0
 
 
 def _stage(repository: Path, path: str) -> None:
     with Haft.connect(host=f"unix://{path}", root=str(repository), name="first client") as haft:
-        _say(2, f"haftd runs as process {haft.status().pid}, at {path}")
-        _say(3, "A first client spawns the tool `git_stage` under the id `staging`:")
+        _print_step(2, f"haftd runs as process {haft.status().pid}, at {path}")
+        _print_step(3, "A first client spawns the tool `git_stage` under the id `staging`:")
         state = haft.spawn("git_stage", "staging", wait="pattern", pattern=PROMPT)
         _show(state)
         _answer("y", "the first change is wanted")
         _show(haft.apply("staging", {"line": "y"}, wait="pattern", pattern=PROMPT))
         pid = haft.handles()[0].pid
-    _say(4, f"The first client hangs up in the middle. git (process {pid}) is still there:")
+    _print_step(4, f"The first client hangs up in the middle. git (process {pid}) is still there:")
     with Haft.connect(host=f"unix://{path}", root=str(repository), name="second client") as haft:
         (handle,) = haft.handles()
-        _say(5, f"A second client asks what runs: `{handle.state.id}`, {handle.command}")
+        _print_step(5, f"A second client asks what runs: `{handle.state.id}`, {handle.command}")
         again = haft.fetch("staging", view="tail", max_bytes=400)
         _show(again)
         _answer("n", "the second change can wait")
@@ -81,7 +83,7 @@ def _stage(repository: Path, path: str) -> None:
         if not isinstance(state, Stopped) or state.ended_by.by != "exit":
             raise SystemExit(f"the demonstration went wrong: {state}")
     staged = _git(repository, "diff", "--cached", "--unified=0", "--no-color")
-    _say(6, "git has ended by itself. What `git diff --cached` says was staged:")
+    _print_step(6, "git has ended by itself. What `git diff --cached` says was staged:")
     lines = [
         line for line in staged.splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---")
     ]
@@ -90,7 +92,7 @@ def _stage(repository: Path, path: str) -> None:
         raise SystemExit("the demonstration went wrong: two of three changes should be staged")
 
 
-def _say(number: int, text: str) -> None:
+def _print_step(number: int, text: str) -> None:
     print(f"{_BOLD}{number}.{_OFF} {text}\n", flush=True)
 
 

@@ -257,7 +257,7 @@ def _row(number: int, row: Sequence[Cell]) -> Iterator[str]:
         cells = list(run)
         foreground, background = style.colours
         if background is not None:
-            x, length = _place(at, len(cells))
+            x, length = _x_and_width(at, len(cells))
             yield f'<rect x="{x}" y="{top}" width="{length}" height="{_HEIGHT}" fill="{background}"/>'
         begin, end = at, at + len(cells)
         at = end
@@ -269,7 +269,7 @@ def _row(number: int, row: Sequence[Cell]) -> Iterator[str]:
                 del cells[0]
                 begin += 1
         if style.flags.isdisjoint(("hidden",)) and cells:
-            x, length = _place(begin, end - begin)
+            x, length = _x_and_width(begin, end - begin)
             text = escape(_clean("".join(char for char, _ in cells)))
             texts.append(
                 f'<text x="{x}" y="{top + _FONT - 1}" textLength="{length}" '
@@ -284,7 +284,7 @@ def _run(cell: Cell) -> tuple[Style, bool]:
     return style, char == "" or _columns(char[0]) == 2
 
 
-def _place(at: int, cells: int) -> tuple[float, float]:
+def _x_and_width(at: int, cells: int) -> tuple[float, float]:
     return round(_MARGIN + at * _WIDTH, 1), round(cells * _WIDTH, 1)
 
 

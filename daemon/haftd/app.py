@@ -162,7 +162,7 @@ class _App:
             for lock in self.locks:
                 lock.announce(paths.socket)
             async with trio.open_nursery() as handles:
-                daemon = assemble(parts, handles, self._ask_to_stop, self._stir)
+                daemon = assemble(parts, handles, self._ask_to_stop, self._wake)
                 if credentials is not None:
                     host, port = ws[0].getsockname()[:2]
                     daemon.facts.websocket = WebSocketInfo(host=host, port=port)
@@ -242,7 +242,7 @@ class _App:
             self.asked_by = by
             self.asked.set()
 
-    def _stir(self) -> None:
+    def _wake(self) -> None:
         self.stirred.set()
         self.stirred = LateEvent()
         if self._registry is not None:

@@ -185,13 +185,13 @@ def handle_not_found(
         )
     return RpcError(
         "handle_not_found",
-        f"There is no handle {shown(handle)} in session {shown(session)}{_those(known)}.",
+        f"There is no handle {shown(handle)} in session {shown(session)}{_other_handles(known)}.",
         id=handle,
         session=session,
     )
 
 
-def _those(ids: Sequence[str]) -> str:
+def _other_handles(ids: Sequence[str]) -> str:
     if not ids:
         return ", nor any other; `spawn` starts one"
     named = ", ".join(map(shown, ids[:_MAX_NAMED_HANDLES]))

@@ -119,12 +119,12 @@ def read_question(form: object) -> Question:
     return msgspec.convert({**fields, "answer_type": msgspec.to_builtins(answer_type)}, Question)
 
 
-def _same(value: Scalar, option: Scalar) -> bool:
+def _is_equal(value: Scalar, option: Scalar) -> bool:
     return value == option and isinstance(value, bool) == isinstance(option, bool)
 
 
 def _is_one_of(value: object, options: tuple[Scalar, ...]) -> bool:
-    return isinstance(value, Scalar) and any(_same(value, option) for option in options)
+    return isinstance(value, Scalar) and any(_is_equal(value, option) for option in options)
 
 
 def check_answer(question: Question, value: object) -> Answer:

@@ -76,7 +76,7 @@ def explain(problem: str, raw: bytes, kind: type[Any], method: str) -> RpcError:
         takes = _takes(inner.cls if inner else kind, f"`{path}`" if path else method)
         if named["how"] == "missing required":
             return invalid_params(f"the field `{full}` is missing; {takes}", field=full)
-        meant = _meant(name, _fields(inner.cls if inner else kind))
+        meant = _similar_field(name, _fields(inner.cls if inner else kind))
         hint = f" (is `{meant}` meant?)" if meant else ""
         return invalid_params(f"unknown field `{full}`{hint}; {takes}", field=full)
     field = shown(path, 200)[1:-1] if path else "params"
@@ -90,7 +90,7 @@ def in_words(kind: type[Any], path: str, fault: str) -> str:
     return f"it {message.removeprefix(subject)}" if message.startswith(subject) else fault
 
 
-def _meant(name: str, fields: list[str]) -> str | None:
+def _similar_field(name: str, fields: list[str]) -> str | None:
     if (field := _ELSEWHERE.get(name)) in fields:
         return field
     near = difflib.get_close_matches(name, fields, 1)

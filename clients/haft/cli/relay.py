@@ -245,7 +245,7 @@ class Relay:
         except BlockingIOError:
             written = 0
         except BrokenPipeError:
-            self._lose(fd, len(data))
+            self._close_stream(fd, len(data))
             return
         except OSError as fault:
             reason = os.strerror(fault.errno or 0)
@@ -257,7 +257,7 @@ class Relay:
         if written < len(data):
             self._queue.appendleft((fd, data[written:]))
 
-    def _lose(self, fd: int, size: int) -> None:
+    def _close_stream(self, fd: int, size: int) -> None:
         """Report a stream without a reader to the process, as the kernel does."""
         self._closed.add(fd)
         self._size -= size + sum(len(piece) for other, piece in self._queue if other == fd)

@@ -360,13 +360,13 @@ def takes(kind: Json) -> str:
             return f"[{' | '.join(plain(str(option), 60) for option in kind['options'])}]"
         case "form":
             fields = kind["fields"].items()
-            return f"[{' '.join(f'{plain(name, 64)}={_offered(field)}' for name, field in fields)}]"
+            return f"[{' '.join(f'{plain(name, 64)}={_option_texts(field)}' for name, field in fields)}]"
         case "secret":
             return "[a secret]"
     return "[text]"
 
 
-def _offered(choice: Json) -> str:
+def _option_texts(choice: Json) -> str:
     return "|".join(plain(str(option), 60) for option in choice["options"])
 
 

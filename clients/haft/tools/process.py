@@ -128,13 +128,13 @@ def _fail(lines: Lines, message: str, trace: Iterable[str], *, transient: bool =
 
 
 def _call(tool: Tool, arguments: dict[str, Any], lines: Lines) -> Any:
-    def heard(*_: object) -> None:
+    def on_input(*_: object) -> None:
         if any(message.get("method") == "cancel" for message in lines.receive()):
             raise KeyboardInterrupt
 
-    signal.signal(signal.SIGIO, heard)
+    signal.signal(signal.SIGIO, on_input)
     lines.arm()
-    heard()
+    on_input()
     try:
         return tool.function(**arguments)
     finally:

@@ -117,10 +117,10 @@ class OutputMatcher:
             stop = strings.offset_of(start, len(whole))
         self._match_output(whole, stop)
         if strings.between(start, stop):
-            self._place(strings, stop)
+            self._set_true_range(strings, stop)
         return self.match_range is not None
 
-    def _place(self, strings: LongStrings, stop: int) -> None:
+    def _set_true_range(self, strings: LongStrings, stop: int) -> None:
         if self.match_range is not None:
             begin, end = self.match_range
             self.match_range = strings.back(stop, stop - begin), strings.back(stop, stop - end)

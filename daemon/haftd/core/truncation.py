@@ -62,7 +62,7 @@ def _cut(value: Any, most: int, find: FindHandle) -> Generator[None, None, Any]:
                 _shorten(fields, field, text, max(0, most - _LINE), find)
                 yield
         return fields
-    for name, rows in _held(value):
+    for name, rows in _lists_of(value):
         if name in fields:
             fields[name] = yield from _all_cut(rows, most, find)
     return fields
@@ -79,7 +79,7 @@ def size_limit(sizes: Sequence[int], budget: int) -> int:
     return ordered[-1] if ordered else most
 
 
-def _held(result: object) -> Iterator[tuple[str, Any]]:
+def _lists_of(result: object) -> Iterator[tuple[str, Any]]:
     if isinstance(result, msgspec.Struct):
         for field, name in zip(
             result.__struct_fields__, result.__struct_encode_fields__, strict=True
@@ -92,7 +92,7 @@ def _states(result: object) -> Iterator[HandleState]:
     if isinstance(result, _STATES):
         yield result
     else:
-        for _, rows in _held(result):
+        for _, rows in _lists_of(result):
             for row in rows:
                 yield from _states(row)
 

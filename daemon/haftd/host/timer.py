@@ -33,7 +33,7 @@ class _Timer:
         self._callbacks: dict[Callable[[], object], float] = {}
         self._armed = _NEVER
         if self.fd >= 0:
-            readiness.watch(self.fd, self._ring)
+            readiness.watch(self.fd, self._call_due)
             trio.lowlevel.spawn_system_task(self._close_at_end)
 
     async def _close_at_end(self) -> None:
@@ -59,7 +59,7 @@ class _Timer:
         ns = max(1, int((when - time.monotonic()) * _NS))
         _libc.timerfd_settime(self.fd, 0, _SPEC.pack(0, 0, ns // _NS, ns % _NS), None)
 
-    def _ring(self) -> None:
+    def _call_due(self) -> None:
         try:
             os.read(self.fd, 8)
         except BlockingIOError:

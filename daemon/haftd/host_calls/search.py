@@ -112,9 +112,9 @@ class Search:
             return "files"
         if self._bytes > _MAX_BYTES:
             return "bytes"
-        return self._late()
+        return self._timeout_reason()
 
-    def _late(self) -> str:
+    def _timeout_reason(self) -> str:
         return "time" if self._is_over() or time.monotonic() > self._until else ""
 
     def _search_file(self, fd: int, path: str, pattern: Pattern) -> str:
@@ -127,7 +127,10 @@ class Search:
             lines, end, rest = (rest + data).rpartition(b"\n")
             if not end and len(rest) > _PIECE:  # a cut line
                 lines, rest = rest, b""
-            if why := self._search_lines(lines + end, path, number, pattern) or self._late():
+            if (
+                why := self._search_lines(lines + end, path, number, pattern)
+                or self._timeout_reason()
+            ):
                 return why
             number += lines.count(b"\n") + len(end)
         return self._search_lines(rest, path, number, pattern)

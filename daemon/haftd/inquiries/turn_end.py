@@ -98,13 +98,13 @@ def question_of(handles: Sequence[Handle], now: float) -> Question:
         text=f"The turn ends and {subject}. For each: wait until it has stopped, abort it, or keep it "
         "running?",
         answer_type=Form(
-            {handle.id: Choice(_DECISIONS, _brief(handle, now)) for handle in handles}
+            {handle.id: Choice(_DECISIONS, _summary(handle, now)) for handle in handles}
         ),
         pre_amble=described,
     )
 
 
-def _brief(handle: Handle, now: float) -> str:
+def _summary(handle: Handle, now: float) -> str:
     text = f"{handle.tool}, {handle.state} for {_span(now - handle.created_at)}"
     if handle.last_output is not None:
         text += f", last output {_span(now - handle.last_output)} ago"
@@ -112,7 +112,7 @@ def _brief(handle: Handle, now: float) -> str:
 
 
 def _described(handle: Handle, now: float, lines: int, longest: int) -> str:
-    text = [f"{handle.id}: {_brief(handle, now)}"]
+    text = [f"{handle.id}: {_summary(handle, now)}"]
     if handle.question is not None:
         text.append(f"  asks: {printable(handle.question.text, longest)}")
     text += [f"  | {line}" for line in last_lines(handle, lines, longest)]

@@ -38,18 +38,18 @@ def _listed(catalogue: Catalogue, params: Any) -> list[Tool]:
 
 
 def _started(catalogue: Catalogue, params: Any) -> list[Tool]:
-    return _one(catalogue, params, params.args)
+    return _called_by_name(catalogue, params, params.args)
 
 
 def _called(catalogue: Catalogue, params: Any) -> list[Tool]:
     """Return a start's tool; a call on a handle needs no description."""
     arguments = {name for name, item in params.arguments.items() if item is not None}
     starts = params.arguments.get("action") in (None, "spawn")
-    tools = _one(catalogue, params, arguments - {"action", "id"})
+    tools = _called_by_name(catalogue, params, arguments - {"action", "id"})
     return [tool for tool in tools if not tool.stateful or starts]
 
 
-def _one(catalogue: Catalogue, params: Any, args: Sized) -> list[Tool]:
+def _called_by_name(catalogue: Catalogue, params: Any, args: Sized) -> list[Tool]:
     """Return the tool, unless its description is optional and no arguments need checks."""
     tools = catalogue.self_describing(params.tool, _named_root(params))
     return [tool for tool in tools if tool.self_describing or args]

@@ -132,7 +132,7 @@ class Proxy:
             return
         except Exception as error:  # a connection's fault ends no other
             log.error("a connection of the proxy failed", error=repr(error))
-        await _linger(stream)
+        await _drain_input(stream)
 
     async def _answer(self, stream: trio.SocketStream, uncounted: trio.CancelScope) -> None:
         data = b""
@@ -354,7 +354,7 @@ async def _relay(
         both.cancel()
 
 
-async def _linger(stream: trio.SocketStream) -> None:
+async def _drain_input(stream: trio.SocketStream) -> None:
     """Read on for a moment: a close with unread bytes would take back the reply."""
     with trio.move_on_after(_LINGER_S):
         try:

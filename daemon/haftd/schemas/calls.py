@@ -289,7 +289,7 @@ def _flat(
     starts = "For spawn and without `action`" if one_shot else "For spawn"
     for name, schema in own["properties"].items() if "properties" in own else ():
         needed = f"{starts}, required." if name in own.get("required", ()) else f"{starts}."
-        properties[name] = _for(needed, schema)
+        properties[name] = _described(needed, schema)
     readers = [action for action in ("spawn", "fetch", "apply") if action in actions]
     for name, schema in READING.items():
         # At spawn, the tool's own name shadows a protocol name.
@@ -297,10 +297,10 @@ def _flat(
         readers_of_it = readers if own_form is None else readers[1:]
         if readers_of_it:
             belongs = f"For {_listed(readers_of_it)}."
-            properties[name] = _both(own_form, _for(belongs, schema))
+            properties[name] = _either_form(own_form, _described(belongs, schema))
     if "apply" in actions:
-        applied = _for("For apply, required.", INPUT)
-        properties["input"] = _both(properties.get("input"), applied)
+        applied = _described("For apply, required.", INPUT)
+        properties["input"] = _either_form(properties.get("input"), applied)
     flat: dict[str, Any] = {
         "type": "object",
         "properties": properties,
@@ -329,12 +329,12 @@ def _listed(actions: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _for(belongs: str, schema: Any) -> dict[str, Any]:
+def _described(belongs: str, schema: Any) -> dict[str, Any]:
     if not isinstance(schema, dict):
         raise AssertionError("what was written down is an object")
     return {**schema, "description": joined(belongs, schema.get("description"))}
 
 
-def _both(form: dict[str, Any] | None, other: dict[str, Any]) -> dict[str, Any]:
+def _either_form(form: dict[str, Any] | None, other: dict[str, Any]) -> dict[str, Any]:
     """Combine a name's meanings at spawn and at a reading action."""
     return other if form is None else {"anyOf": [form, other]}

@@ -101,7 +101,7 @@ def _sentence(word: str, node: Node, omitted: list[str]) -> str:
             forms = "; ".join(f"{n}. {_form(item)}" for n, item in enumerate(value[:10], 1))
             return f"In this order: {forms}."
         case "additionalProperties" | "unevaluatedProperties":
-            return _further(value)
+            return _additional(value)
         case "patternProperties":
             shown = [f"{compact(name, 80)}: {_form(item)}" for name, item in value.items()]
             return f"Names that match a regular expression: {'; '.join(shown[:5])}."
@@ -170,7 +170,7 @@ def _form(node: Node) -> str:
     return phrase(node, _MAX_PART_LENGTH)
 
 
-def _further(value: Node) -> str:
+def _additional(value: Node) -> str:
     if is_never(value) or _is_unconstrained(value):
         return ""
     return f"Any names, each value: {_form(value)}."

@@ -76,7 +76,7 @@ class DialectWriter:
         if "enum" in node:
             return self._enum(node)
         if not types:
-            return self._anything(node, depth)
+            return self._untyped(node, depth)
         if len(types) > 1:
             return self._choice([only(node, kind) for kind in types], node, depth, [])
         return self._single(node, types[0], depth)
@@ -212,7 +212,7 @@ class DialectWriter:
             del written["description"]
         return written
 
-    def _anything(self, node: Node, depth: int) -> Node:
+    def _untyped(self, node: Node, depth: int) -> Node:
         forms = list(_ANY_OF)
         if not self._dialect.strict:
             forms.insert(4, _MAP)

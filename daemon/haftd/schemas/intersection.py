@@ -87,8 +87,8 @@ def _join_objects(merged: Node, left: Node, right: Node) -> None:
     else:
         properties = {}
         for name in [*first, *(name for name in second if name not in first)]:
-            mine = first.get(name, _further(left))
-            properties[name] = merge(mine, second.get(name, _further(right)))
+            mine = first.get(name, _additional(left))
+            properties[name] = merge(mine, second.get(name, _additional(right)))
     if "properties" in left or "properties" in right:
         merged["properties"] = properties
     more = [
@@ -98,7 +98,7 @@ def _join_objects(merged: Node, left: Node, right: Node) -> None:
         merged["additionalProperties"] = merge(more[0], more[1]) if len(more) == 2 else more[0]
 
 
-def _further(node: Node) -> Node:
+def _additional(node: Node) -> Node:
     further: Node = {} if "patternProperties" in node else node.get("additionalProperties", {})
     return {key: value for key, value in further.items() if key not in ANNOTATIONS}
 

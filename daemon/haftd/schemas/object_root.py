@@ -49,11 +49,13 @@ def _flat(node: Node, depth: int) -> tuple[Node, list[str]]:
             notes.extend(more)
     for part in node.get("allOf", ()):  # not joinable: two choices, two conditions
         inner, more = _flat(part, depth + 1)
-        root = _beside(root, [inner], needed=True)
+        root = _with_branch_properties(root, [inner], needed=True)
         notes.extend(more)
     further = [node[key] for key in ("then", "else") if isinstance(node.get(key), dict)]
     further += list(node.get("dependentSchemas", {}).values())
-    root = _beside(root, [_flat(part, depth + 1)[0] for part in further if not is_never(part)])
+    root = _with_branch_properties(
+        root, [_flat(part, depth + 1)[0] for part in further if not is_never(part)]
+    )
     if "enum" in node:
         notes.append(choice_sentence(node["enum"]))
     notes.extend(sentences(node, ["not", "if", "dependentRequired", "dependentSchemas"]))
@@ -73,10 +75,10 @@ def _choice(root: Node, choice: str, branches: list[Node], depth: int) -> tuple[
     how = "exactly" if choice == "oneOf" else "at least"
     if len(live) > 1 and (sentence := _describe_branches(live, how)):
         notes.insert(0, sentence)
-    return _beside(root, live, needed=True), notes
+    return _with_branch_properties(root, live, needed=True), notes
 
 
-def _beside(root: Node, branches: list[Node], *, needed: bool = False) -> Node:
+def _with_branch_properties(root: Node, branches: list[Node], *, needed: bool = False) -> Node:
     if not branches:
         return root
     further = {} if "patternProperties" in root else root.get("additionalProperties", {})

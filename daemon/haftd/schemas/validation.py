@@ -93,12 +93,12 @@ def problems(
 ) -> list[dict[str, str]]:
     """Return up to fifty problems; a large value is explained by a part."""
     try:
-        return [] if validator.is_valid(value) else _wrong(validator, value, schema)
+        return [] if validator.is_valid(value) else _all_problems(validator, value, schema)
     except ValueError:  # the validator's recursion limit
         return [{"path": "arguments", "message": "they are nested too deeply to be checked"}]
 
 
-def _wrong(
+def _all_problems(
     validator: jsonschema_rs.Validator, value: Any, schema: Mapping[str, Any]
 ) -> list[dict[str, str]]:
     is_small = not is_larger(value, _MAX_EXPLAINED)

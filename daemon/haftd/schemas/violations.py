@@ -67,13 +67,15 @@ def explain(
         unexpected = error.kind.as_dict()["unexpected"][:_MAX_UNEXPECTED]
         return [((*path, name), names.unknown(name, declared)) for name in unexpected]
     if kind in ("oneOf", "anyOf"):
-        if either := ", ".join(f"`{name}`" for name in _needed(_holder(schema, error).get(kind))):
+        if either := ", ".join(
+            f"`{name}`" for name in _required_choice(_holder(schema, error).get(kind))
+        ):
             how = "exactly" if kind == "oneOf" else "at least"
             return [(path, f"give {how} one of {either}")]
         branches = error.kind.as_dict().get("context") or []
         if not all(branches):
             return [(path, "it fits more than one of the forms of which it must fit one")]
-        if depth < _MAX_CHOICE_DEPTH and (meant := _meant(error, branches)):
+        if depth < _MAX_CHOICE_DEPTH and (meant := _intended_errors(error, branches)):
             return [
                 finding for inner in meant for finding in explain(inner, schema, names, depth + 1)
             ]
@@ -87,7 +89,7 @@ def explain(
     return [(path, message)]
 
 
-def _meant(
+def _intended_errors(
     error: jsonschema_rs.ValidationError,
     branches: Sequence[Sequence[jsonschema_rs.ValidationError]],
 ) -> Sequence[jsonschema_rs.ValidationError]:
@@ -170,7 +172,7 @@ def _holder(schema: Any, error: jsonschema_rs.ValidationError) -> Mapping[str, A
     return schema if isinstance(schema, Mapping) else {}
 
 
-def _needed(branches: object) -> list[str]:
+def _required_choice(branches: object) -> list[str]:
     if not isinstance(branches, list):
         return []
     if all(

@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     elif records:
         show.table([_HEAD, *_rows(records)])
     else:
-        show.line(f"haft audit: {_nothing(options, path)}", "dim")
+        show.line(f"haft audit: {_no_records(options, path)}", "dim")
     if broken:
         show.line(
             f"haft audit: passed over {show.counted(len(broken), 'line')} without a record",
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     return Status.FAILED if not records and hasattr(options, "id") and last != 0 else Status.DONE
 
 
-def _nothing(options: argparse.Namespace, path: str) -> str:
+def _no_records(options: argparse.Namespace, path: str) -> str:
     handle, named = getattr(options, "id", None), session(options)
     about = "" if handle is None else f" about {handle!r}"
     within = "" if named is None else f" of session {named!r}"

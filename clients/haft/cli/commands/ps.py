@@ -47,7 +47,9 @@ def run(options: argparse.Namespace) -> int:
     with connect_plainly(options) as haft:
         encoded = haft.raw("handles/list", {"session": "*"} if every else {})
         elsewhere = (
-            () if every or options.json or hasattr(options, "quiet") else _elsewhere(haft, encoded)
+            ()
+            if every or options.json or hasattr(options, "quiet")
+            else _other_sessions(haft, encoded)
         )
     if options.json:
         show.document(encoded)
@@ -59,7 +61,10 @@ def run(options: argparse.Namespace) -> int:
         return 0
     if not whole:
         infos = [info for info in infos if not _is_finished_call(info)]
-    shown = sorted((info for info in infos if whole or _ago(info) <= _RECENT_S), key=_ago)
+    shown = sorted(
+        (info for info in infos if whole or _seconds_since_stop(info) <= _RECENT_S),
+        key=_seconds_since_stop,
+    )
     show.table(_rows(shown, every), narrow=_rows(shown, every, narrow=True))
     if hidden := len(infos) - len(shown):
         show.line(f"haft ps: {hidden} stopped more than a minute ago; -a shows all", "dim")
@@ -68,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _elsewhere(haft: BlockingConnection, encoded: bytes) -> tuple[str, ...]:
+def _other_sessions(haft: BlockingConnection, encoded: bytes) -> tuple[str, ...]:
     """Return the session of each live handle of other sessions, if this session has no handle."""
     if handle_entries(encoded):
         return ()
@@ -92,7 +97,7 @@ def _is_finished_call(info: Json) -> bool:
     return info["state"] == "stopped" and re.fullmatch(_CALL, info["id"]) is not None
 
 
-def _ago(info: Json) -> float:
+def _seconds_since_stop(info: Json) -> float:
     """Return the seconds since the stop; negative for a live handle, which comes first."""
     if info["state"] != "stopped":
         return -1.0

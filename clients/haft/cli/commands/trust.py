@@ -75,7 +75,7 @@ def _list(haft: Haft, options: argparse.Namespace) -> int:
     if not roots:
         show.line("haft trust: no root is trusted")
         return 0
-    rows = [(_when(root.at), str(len(root.files)), _visible(root.root)) for root in roots]
+    rows = [(_date(root.at), str(len(root.files)), _visible(root.root)) for root in roots]
     show.table([("SINCE", "FILES", "ROOT"), *rows])
     return 0
 
@@ -147,7 +147,7 @@ def _file(file: DefinitionFile, shown: TrustShowResult) -> Iterator[str]:
     if file.state == "refused":
         yield f"{name}: it cannot be trusted: {_visible(str(file.why))}"
         return
-    when = "" if isinstance(shown.at, UnsetType) else f" on {_when(shown.at)}"
+    when = "" if isinstance(shown.at, UnsetType) else f" on {_date(shown.at)}"
     state = {"new": "new", "trusted": "trusted", "changed": f"changed since it was trusted{when}"}
     yield f"{name} ({state[file.state]})"
     for tool in file.tools:
@@ -234,5 +234,5 @@ def _is_visible(char: str) -> bool:
     return char.isascii() or unicodedata.category(char)[0] != "M"
 
 
-def _when(at: float) -> str:
+def _date(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

@@ -104,7 +104,7 @@ class Attachment:
                 return None
             self._client.advance()
             self._take_output()
-            self._tell(self._typed.arrived())
+            self._notify_if_any(self._typed.arrived())
             self._look_round()
 
     def close(self) -> None:
@@ -246,7 +246,7 @@ class Attachment:
         self._own.write(b"\a" if bell else b"")
         self._draw_over()
 
-    def _tell(self, text: str | None) -> None:
+    def _notify_if_any(self, text: str | None) -> None:
         if text is not None:
             self._notify(text)
 
@@ -275,7 +275,7 @@ class Attachment:
             elif self._question is not None:
                 self._answer_with(event, self._question)
             else:
-                self._tell(self._typed.add(event))
+                self._notify_if_any(self._typed.add(event))
         elif event is Command.HELP:
             self._notify(self._hints[0], bell=False)
         elif event is Command.NOT_TEXT:

@@ -165,15 +165,15 @@ def _in_foreground(terminal: _Terminal, pids: Iterable[int], group: int, depth: 
 def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
     ours = os.fstat(fd)
 
-    def itself(facts: os.stat_result) -> bool:
+    def is_terminal(facts: os.stat_result) -> bool:
         return (facts.st_dev, facts.st_ino) == (ours.st_dev, ours.st_ino)
 
     def sought(facts: os.stat_result) -> bool:
         # /dev/tty is this terminal: the group is of its session.
-        return itself(facts) or (facts.st_rdev == _DEV_TTY and stat.S_ISCHR(facts.st_mode))
+        return is_terminal(facts) or (facts.st_rdev == _DEV_TTY and stat.S_ISCHR(facts.st_mode))
 
     snapshot = take_snapshot([*pids, group], group, sought)
-    add_strangers(snapshot, itself)
+    add_strangers(snapshot, is_terminal)
     kind, patience_ms = _kind(fd)
     inner = _carried_terminal(snapshot)
     within = None if inner is None or depth >= _MAX_DEPTH else _inside(inner, snapshot, depth + 1)

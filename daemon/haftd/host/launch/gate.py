@@ -466,14 +466,14 @@ def _make_machine_gate(confinement: Confinement | None) -> Gate | None:
     gate = Gate("machine", f"/proc/self/fd/{fd}", ("haft-gate",), confinement)
     works = False
     try:
-        works = _works(gate)
+        works = _is_executable(gate)
     finally:
         if not works:
             os.close(fd)
     return gate if works else None
 
 
-def _works(gate: Gate) -> bool:
+def _is_executable(gate: Gate) -> bool:
     null = (os.POSIX_SPAWN_OPEN, GATE_FD, os.devnull, os.O_RDONLY, 0)
     pid = os.posix_spawn(
         gate.program,

@@ -243,16 +243,16 @@ def make_filter(*, network: Network, metadata: bool) -> bytes:
         _refuse(errno.ENOSYS),
     ]
     for number in _MISSING:
-        code += _when(number, _refuse(errno.ENOSYS))
+        code += _if_call(number, _refuse(errno.ENOSYS))
     for number in (*machine.denied, *_MOUNTS):
-        code += _when(number, _refuse(errno.EPERM))
+        code += _if_call(number, _refuse(errno.EPERM))
     for number in (*machine.ipc, *(() if metadata else machine.metadata)):
-        code += _when(number, _refuse(errno.EACCES))
+        code += _if_call(number, _refuse(errno.EACCES))
     for number, flags in (
         (machine.clone, _NEW_NAMESPACES),
         (machine.unshare, _NEW_NAMESPACES | _NEW_TIME),
     ):
-        code += _when(
+        code += _if_call(
             number,
             _instruction(_LD, _argument(0)),
             _instruction(_JSET, flags, 0, 1),
@@ -261,7 +261,7 @@ def make_filter(*, network: Network, metadata: bool) -> bytes:
         )
     # Another process's limits (0 is the caller); and a new value of the tag, by a pointer that is
     # not NULL.
-    code += _when(
+    code += _if_call(
         machine.prlimit,
         _instruction(_LD, _argument(0)),
         _instruction(_JEQ, 0, 0, 6),
@@ -274,14 +274,14 @@ def make_filter(*, network: Network, metadata: bool) -> bytes:
         _refuse(errno.EPERM),
         _instruction(_RET, _ALLOW),
     )
-    code += _when(
+    code += _if_call(
         machine.setrlimit,
         _instruction(_LD, _argument(0)),
         _instruction(_JEQ, rlimit_tag.RESOURCE, 0, 1),
         _refuse(errno.EPERM),
         _instruction(_RET, _ALLOW),
     )
-    code += _when(
+    code += _if_call(
         machine.fcntl,
         _instruction(_LD, _argument(1)),
         _instruction(_JEQ, _SETLEASE, 0, 1),
@@ -289,7 +289,7 @@ def make_filter(*, network: Network, metadata: bool) -> bytes:
         _instruction(_RET, _ALLOW),
     )
     if not metadata:
-        code += _when(
+        code += _if_call(
             machine.ioctl,
             _instruction(_LD, _argument(1)),
             _instruction(_JEQ, _SETFLAGS, 1, 0),
@@ -298,7 +298,7 @@ def make_filter(*, network: Network, metadata: bool) -> bytes:
             _instruction(_RET, _ALLOW),
         )
     # A datagram socket of a pair could send to any other.
-    code += _when(
+    code += _if_call(
         machine.socketpair,
         _instruction(_LD, _argument(0)),
         _instruction(_JEQ, _AF_UNIX, 0, 4),
@@ -312,7 +312,7 @@ def make_filter(*, network: Network, metadata: bool) -> bytes:
     if network == "proxy":
         code += _only_proxy(machine)
     elif network == "all":
-        code += _when(
+        code += _if_call(
             machine.socket,
             _instruction(_LD, _argument(0)),
             _instruction(_JEQ, _AF_INET, 5, 0),
@@ -325,14 +325,14 @@ def make_filter(*, network: Network, metadata: bool) -> bytes:
         )
     else:
         for number in (machine.socket, machine.connect):
-            code += _when(number, _refuse(errno.EACCES))
+            code += _if_call(number, _refuse(errno.EACCES))
     return b"".join((*code, _instruction(_RET, _ALLOW)))
 
 
 def _only_proxy(machine: _Machine) -> list[bytes]:
     """Leave sockets of TCP that the supervisor connects; data that opens a connection has a
     destination."""
-    code = _when(
+    code = _if_call(
         machine.socket,
         _instruction(_LD, _argument(0)),
         _instruction(_JEQ, _AF_INET, 1, 0),
@@ -346,19 +346,19 @@ def _only_proxy(machine: _Machine) -> list[bytes]:
         _refuse(errno.EACCES),
         _instruction(_RET, _ALLOW),
     )
-    code += _when(machine.connect, _instruction(_RET, _ASK))
-    code += _when(
+    code += _if_call(machine.connect, _instruction(_RET, _ASK))
+    code += _if_call(
         machine.seccomp,
         _instruction(_LD, _argument(1)),
         _instruction(_JSET, _NEW_LISTENER, 0, 1),
         _refuse(errno.EACCES),
         _instruction(_RET, _ALLOW),
     )
-    code += _when(machine.setsockopt, *_without_routes())
+    code += _if_call(machine.setsockopt, *_without_routes())
     for number in machine.listening:
-        code += _when(number, _refuse(errno.EACCES))
+        code += _if_call(number, _refuse(errno.EACCES))
     for number, flags in machine.sending:
-        code += _when(
+        code += _if_call(
             number,
             _instruction(_LD, _argument(flags)),
             _instruction(_JSET, _FASTOPEN, 0, 1),
@@ -393,7 +393,7 @@ def _refuse(code: int) -> bytes:
     return _instruction(_RET, _ERRNO | code)
 
 
-def _when(number: int, *then: bytes) -> list[bytes]:
+def _if_call(number: int, *then: bytes) -> list[bytes]:
     return [_instruction(_JEQ, number, 0, len(then)), *then]
 
 

@@ -197,7 +197,7 @@ class Journal:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
         self._torn = False
 
-    def _aside(self) -> list[Path]:
+    def _bad_files(self) -> list[Path]:
         prefix = self.path.name + ".bad-"
         with contextlib.suppress(OSError):
             names = [path for path in self.path.parent.iterdir() if path.name.startswith(prefix)]
@@ -206,7 +206,7 @@ class Journal:
         return []
 
     def _next_aside(self) -> Path:
-        aside = self._aside()
+        aside = self._bad_files()
         number = 1 + (int(aside[-1].name.rpartition("-")[2]) if aside else 0)
         return self.path.with_name(f"{self.path.name}.bad-{number}")
 
@@ -214,7 +214,7 @@ class Journal:
         """Give the bad file a second name, once for all starts."""
         try:
             inode = self.path.stat().st_ino
-            if all(path.lstat().st_ino != inode for path in self._aside()):
+            if all(path.lstat().st_ino != inode for path in self._bad_files()):
                 os.link(self.path, self._next_aside(), follow_symlinks=False)
         except OSError as error:
             self.problems.append(f"{self.path.name} could not be put aside: {error.strerror}")
@@ -227,7 +227,7 @@ class Journal:
 
     def _prune_aside(self) -> None:
         """Keep the newest few, and a part of each: the runtime folder is memory."""
-        aside = self._aside()
+        aside = self._bad_files()
         for path in aside[:-_MAX_ASIDE]:
             with contextlib.suppress(OSError):
                 path.unlink()

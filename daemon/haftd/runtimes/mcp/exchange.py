@@ -306,7 +306,7 @@ def text_of(result: CallResult, save: SaveFile) -> str:
         texts = [part for part in parts if part.strip()]
         if not texts:
             return structured.decode(errors="replace")
-        if not any(_same(part, structured) for part in texts):
+        if not any(_repeats(part, structured) for part in texts):
             parts.append(_saved("structured content", structured, ".json", save))
     return "\n".join(parts)
 
@@ -351,7 +351,7 @@ def _saved(kind: str, data: bytes, suffix: str, save: SaveFile) -> str:
     return f"[{kind}, {len(data):,} bytes: {where}]"
 
 
-def _same(text: str, structured: bytes) -> bool:
+def _repeats(text: str, structured: bytes) -> bool:
     try:
         whole = msgspec.json.decode(structured)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):

@@ -94,23 +94,23 @@ class OneShot:
     def _resolve(self, answers: Mapping[str, Any]) -> Call:
         again = self._call.again
         if again is None:
-            raise self._cannot("its input came from another handle, and is read")
+            raise self._rerun_failure("its input came from another handle, and is read")
         try:
             return again(answers)
         except (RpcError, OSError, ValueError, msgspec.MsgspecError) as error:
-            raise self._cannot(str(error)) from None
+            raise self._rerun_failure(str(error)) from None
 
     async def _start(self, call: Call) -> Child:
         try:
             return await Child.start(call, self._context, self._limits)
         except StartFailed as failed:
-            raise self._cannot(failed.message) from None
+            raise self._rerun_failure(failed.message) from None
         except BaseException as error:
             if is_cancellation(error):
                 self._context.ended(Termination(by=LOST))
             raise
 
-    def _cannot(self, why: str) -> ToolFailed:
+    def _rerun_failure(self, why: str) -> ToolFailed:
         return self._fail(f"The tool could not be run again with the answer: {why}")
 
     def _fail(self, message: str) -> ToolFailed:

@@ -82,7 +82,7 @@ class TerminalInput:
         # `type` bounds the queue.
         self._keyboard_owner = KeyboardOwner(self._foreground)
         self._writer = pump.Writer(
-            master, self._wrote, limit=sys.maxsize, on_waiting=lambda _: self._begin()
+            master, self._report_written, limit=sys.maxsize, on_waiting=lambda _: self._begin()
         )
         self._completions: deque[tuple[int, int]] = deque()
         self._queue: deque[_Typed] = deque()
@@ -211,7 +211,7 @@ class TerminalInput:
         except OSError:
             return None
 
-    def _wrote(self, number: int) -> None:
+    def _report_written(self, number: int) -> None:
         done = 0
         while self._completions and self._completions[0][0] <= number:
             done = self._completions.popleft()[1]

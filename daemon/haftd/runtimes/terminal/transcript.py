@@ -198,7 +198,7 @@ class Transcript:
             context = context[context.find(b"\n") + 1 :]
         cells = self._rows * self._cols
         heavy = len(data) > WHOLE or cells > _MAX_CELLS
-        if heavy or _work(context + data, cells) > _MAX_WORK:
+        if heavy or _draw_cost_us(context + data, cells) > _MAX_WORK:
             return _written_last(data)
         scratch = Scratch(self._rows, self._cols, history=_HISTORY)
         try:
@@ -271,7 +271,7 @@ def _feed(terminal: Scratch, data: bytes) -> None:
     terminal.feed(data[at:])
 
 
-def _work(data: bytes, cells: int) -> float:
+def _draw_cost_us(data: bytes, cells: int) -> float:
     """Return the measured microseconds of the expensive sequences."""
     once, each = 0.0, 1 + cells / 1_500
     for heavy in _HEAVY.finditer(data):

@@ -81,9 +81,9 @@ class HostRequests:
     def _start_worker(self) -> None:
         if self._nursery is not None and self._waiting and self._running < MAX_AT_ONCE:
             self._running += 1
-            self._nursery.start_soon(self._work, self._waiting.popleft())
+            self._nursery.start_soon(self._answer_requests, self._waiting.popleft())
 
-    async def _work(self, request: Request) -> None:
+    async def _answer_requests(self, request: Request) -> None:
         try:
             while True:
                 await self._send(await self._calls.answer(request))

@@ -47,8 +47,8 @@ def worker_launch(
         folders=folders_of(grants, launch.cwd),
         env=tuple(sorted(env)),
         has_call=launch.stdin == "null" and not is_live,
-        fuel=_whole(limits.get("fuel")),
-        memory=_whole(limits.get("memory")),
+        fuel=_int_or_none(limits.get("fuel")),
+        memory=_int_or_none(limits.get("memory")),
     )
     head = "" if order.has_call or is_live else f"{call}\n"
     return launch._replace(
@@ -110,7 +110,7 @@ def folders_of(grants: Iterable[Grant], cwd: str) -> tuple[tuple[str, str, bool]
     return tuple((path, name, is_writable) for name, (path, is_writable) in folders.items())
 
 
-def _whole(value: float | None) -> int | None:
+def _int_or_none(value: float | None) -> int | None:
     return None if value is None else int(value)
 
 

@@ -21,7 +21,7 @@ from .access import (
     Right,
     canonical_host,
 )
-from .parameters import read_flag, wrong
+from .parameters import invalid_field, read_flag
 
 SANDBOXES = ("root",)
 _KINDS = ("fs", "net", "env", "commands")
@@ -39,10 +39,12 @@ _BASE = AccessPolicy(fs=(PathRule(".", frozenset(RIGHTS)),), net=(), env=(), com
 def read_access(value: object) -> dict[str, Any]:
     """Check the rules; return the table as written, for the merge of layers."""
     if not isinstance(value, dict):
-        raise wrong("it must be a table of fs, net, env and commands")
+        raise invalid_field("it must be a table of fs, net, env and commands")
     for name in value:
         if name not in _KINDS:
-            raise wrong(f"there is no such kind of access; they are {', '.join(_KINDS)}", name)
+            raise invalid_field(
+                f"there is no such kind of access; they are {', '.join(_KINDS)}", name
+            )
     access_policy(value, None, strict=True)
     return value
 
@@ -50,7 +52,7 @@ def read_access(value: object) -> dict[str, Any]:
 def read_sandbox(value: object) -> str:
     if value in SANDBOXES:
         return str(value)
-    raise wrong(f'it is {shown(value)}; it must be "root"')
+    raise invalid_field(f'it is {shown(value)}; it must be "root"')
 
 
 def access_policy(
@@ -76,12 +78,12 @@ def access_policy(
 def _refuse_one_table(value: Mapping[str, Any], kind: str, key: str) -> None:
     """Raise `InvalidField` for a rule in single brackets, which stands where a list has rights."""
     if key in value:
-        raise wrong(f"{_TABLES} `[[tools.X.access.{kind}]]`, in double brackets", kind)
+        raise invalid_field(f"{_TABLES} `[[tools.X.access.{kind}]]`, in double brackets", kind)
 
 
 def _list(value: object, kind: str, read: Callable[[Any, str], Any]) -> tuple[Any, ...]:
     if not isinstance(value, list):
-        raise wrong(f"{_TABLES} `[[tools.X.access.{kind}]]`", kind)
+        raise invalid_field(f"{_TABLES} `[[tools.X.access.{kind}]]`", kind)
     return tuple(read(item, str(at)) for at, item in enumerate(value))
 
 
@@ -91,21 +93,25 @@ def _fs(value: object) -> tuple[PathRule, ...]:
         rules = []
         for word, paths in value.items():
             if word not in _WORDS:
-                raise wrong(f"there is no such right; they are {', '.join(_WORDS)}", "fs", word)
+                raise invalid_field(
+                    f"there is no such right; they are {', '.join(_WORDS)}", "fs", word
+                )
             if not isinstance(paths, list):
-                raise wrong("it must be a list of paths", "fs", word)
+                raise invalid_field("it must be a list of paths", "fs", word)
             for at, path in enumerate(paths):
                 rules.append(PathRule(_path(path, "fs", word, str(at)), frozenset(_WORDS[word])))
         return _merge(tuple(rules))
     if isinstance(value, list) and any(not isinstance(item, dict) for item in value):
-        raise wrong("a list of paths needs its right: `fs.read = [...]`, `fs.write = [...]`", "fs")
+        raise invalid_field(
+            "a list of paths needs its right: `fs.read = [...]`, `fs.write = [...]`", "fs"
+        )
     return _merge(_list(value, "fs", _path_rule))
 
 
 def _path_rule(item: dict[str, Any], at: str) -> PathRule:
     _known(item, ("path", *_WORDS), "fs", at)
     if "path" not in item:
-        raise wrong("it needs a `path`", "fs", at)
+        raise invalid_field("it needs a `path`", "fs", at)
     path = _path(item["path"], "fs", at, "path")
     grants: set[Right] = set()
     denies: set[Right] = set()
@@ -118,7 +124,7 @@ def _path_rule(item: dict[str, Any], at: str) -> PathRule:
             (grants if allowed else denies).add(right)
             (denies if allowed else grants).discard(right)
     if not grants and not denies:
-        raise wrong(f"it names no right; they are {', '.join(_WORDS)}", "fs", at)
+        raise invalid_field(f"it names no right; they are {', '.join(_WORDS)}", "fs", at)
     return PathRule(path, frozenset(grants), frozenset(denies))
 
 
@@ -128,7 +134,7 @@ def _merge(rules: tuple[PathRule, ...]) -> tuple[PathRule, ...]:
         other = joined.get(rule.path, PathRule(rule.path))
         grants, denies = other.grants | rule.grants, other.denies | rule.denies
         if both := grants & denies:
-            raise wrong(
+            raise invalid_field(
                 f"two rules for {rule.path!r} contradict each other about {', '.join(sorted(both))}",
                 "fs",
             )
@@ -138,24 +144,24 @@ def _merge(rules: tuple[PathRule, ...]) -> tuple[PathRule, ...]:
 
 def _path(value: object, *place: str) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
-        raise wrong("it must be a path, as text", *place)
+        raise invalid_field("it must be a path, as text", *place)
     parts = value.split("/")
     if ".." in parts:
-        raise wrong(
+        raise invalid_field(
             f"{shown(value)} has a `..`, which links change the meaning of; write the path itself",
             *place,
         )
     if "*" in value:
-        raise wrong(
+        raise invalid_field(
             f"{shown(value)} is a pattern; a path stands for itself and everything below", *place
         )
     if bare := _BARE_VARIABLE.match(value):
-        raise wrong(
+        raise invalid_field(
             f"{shown(value)} begins with a variable, which is written `${{{bare[1]}}}`", *place
         )
     kept = "/".join(part for part in parts if part not in ("", "."))
     if kept.startswith("~") and not value.startswith("/") and parts[0] != "~":
-        raise wrong(
+        raise invalid_field(
             f"{shown(value)} begins with a `~` that is not your home folder (`~/`); write an absolute path",
             *place,
         )
@@ -164,15 +170,15 @@ def _path(value: object, *place: str) -> str:
 
 def _net(item: object, at: str) -> NetRule:
     if not isinstance(item, dict):
-        raise wrong("it must be a table with a `host`", "net", at)
+        raise invalid_field("it must be a table with a `host`", "net", at)
     _known(item, ("host", "scheme", "port", "path_prefix", "allow"), "net", at)
     host = item.get("host")
     if not isinstance(host, str) or not host:
-        raise wrong("it needs a `host`", "net", at)
+        raise invalid_field("it needs a `host`", "net", at)
     host = canonical_host(host)
     if not _HOST.fullmatch(host) and not _is_address(host):
         apart = "; `scheme`, `port` and `path_prefix` are keys of their own" if ":" in host else ""
-        raise wrong(
+        raise invalid_field(
             f"{shown(host)} is no host: a name, `*.name`, an address, or `*`{apart}",
             "net",
             at,
@@ -180,14 +186,14 @@ def _net(item: object, at: str) -> NetRule:
         )
     scheme = item.get("scheme")
     if scheme is not None and not (isinstance(scheme, str) and _SCHEME.fullmatch(scheme)):
-        raise wrong("it must be a scheme in small letters, as https", "net", at, "scheme")
+        raise invalid_field("it must be a scheme in small letters, as https", "net", at, "scheme")
     port = item.get("port")
     is_number = isinstance(port, int) and not isinstance(port, bool)
     if port is not None and not (is_number and 1 <= port <= 65535):
-        raise wrong("it must be a port from 1 to 65535", "net", at, "port")
+        raise invalid_field("it must be a port from 1 to 65535", "net", at, "port")
     prefix = item.get("path_prefix")
     if prefix is not None and not (isinstance(prefix, str) and prefix.startswith("/")):
-        raise wrong("it must be a path that begins with /", "net", at, "path_prefix")
+        raise invalid_field("it must be a path that begins with /", "net", at, "path_prefix")
     return NetRule(
         host, scheme, port, prefix, read_flag(item.get("allow", True), "net", at, "allow")
     )
@@ -206,10 +212,10 @@ def _env(value: object) -> tuple[EnvRule, ...]:
         _refuse_one_table(value, "env", "name")
         for word in value:
             if word != "read":
-                raise wrong("there is no such right; it is `read`", "env", word)
+                raise invalid_field("there is no such right; it is `read`", "env", word)
         names = value.get("read", [])
         if not isinstance(names, list):
-            raise wrong("it must be a list of names", "env", "read")
+            raise invalid_field("it must be a list of names", "env", "read")
         return tuple(
             EnvRule(_variable(name, "env", "read", str(at))) for at, name in enumerate(names)
         )
@@ -218,7 +224,9 @@ def _env(value: object) -> tuple[EnvRule, ...]:
 
 def _env_rule(item: object, at: str) -> EnvRule:
     if not isinstance(item, dict):
-        raise wrong("it must be a table with a `name`; or write `env.read = [...]`", "env", at)
+        raise invalid_field(
+            "it must be a table with a `name`; or write `env.read = [...]`", "env", at
+        )
     _known(item, ("name", "read"), "env", at)
     name = _variable(item.get("name"), "env", at, "name")
     return EnvRule(name, read_flag(item.get("read", True), "env", at, "read"))
@@ -227,34 +235,36 @@ def _env_rule(item: object, at: str) -> EnvRule:
 def _variable(value: object, *place: str) -> str:
     if isinstance(value, str) and _NAME.fullmatch(value):
         return value
-    raise wrong("it must be the name of a variable, in which `*` stands for any characters", *place)
+    raise invalid_field(
+        "it must be the name of a variable, in which `*` stands for any characters", *place
+    )
 
 
 def _commands(value: object) -> tuple[CommandRule, ...]:
     if not isinstance(value, dict):
-        raise wrong("it must be a table of programs", "commands")
+        raise invalid_field("it must be a table of programs", "commands")
     rules = []
     for program, item in value.items():
         if not isinstance(item, dict):
-            raise wrong("it must be a table of `args` and `envs`", "commands", program)
+            raise invalid_field("it must be a table of `args` and `envs`", "commands", program)
         for key in item:
             if key not in ("args", "envs"):
-                raise wrong("it has `args` and `envs`", "commands", program, key)
+                raise invalid_field("it has `args` and `envs`", "commands", program, key)
         args = item.get("args")
         if args is not None:
             if not isinstance(args, list) or not all(_is_texts(words) for words in args):
-                raise wrong(
+                raise invalid_field(
                     "it must be a list of lists of words, `**` at the end for the rest",
                     "commands",
                     program,
                     "args",
                 )
             if any("**" in words[:-1] for words in args):
-                raise wrong("`**` stands at the end only", "commands", program, "args")
+                raise invalid_field("`**` stands at the end only", "commands", program, "args")
             args = tuple(map(tuple, args))
         envs = item.get("envs", [])
         if not _is_texts(envs):
-            raise wrong("it must be a list of names", "commands", program, "envs")
+            raise invalid_field("it must be a list of names", "commands", program, "envs")
         rules.append(CommandRule(program, args, tuple(envs)))
     return tuple(rules)
 
@@ -266,4 +276,6 @@ def _is_texts(value: object) -> bool:
 def _known(item: Mapping[str, Any], names: tuple[str, ...], *place: str) -> None:
     for name in item:
         if name not in names:
-            raise wrong(f"a rule has no such key; they are {', '.join(names)}", *place, name)
+            raise invalid_field(
+                f"a rule has no such key; they are {', '.join(names)}", *place, name
+            )

@@ -9,7 +9,7 @@ from haft_protocol.errors import shown
 from haftd.tools.templates import shelltext, template, words
 
 from .definition import Command, Each
-from .parameters import wrong
+from .parameters import invalid_field
 
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 
@@ -17,25 +17,27 @@ _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 def read_template(value: object, *path: str) -> str:
     """Return a checked template string. Raises `InvalidField` at `path`, keys within the field."""
     if not isinstance(value, str):
-        raise wrong("it must be a text", *path)
+        raise invalid_field("it must be a text", *path)
     if "\0" in value:
-        raise wrong("it contains a NUL byte", *path)
+        raise invalid_field("it contains a NUL byte", *path)
     try:
         template.check(value)
     except template.BadTemplate as error:
         hint = "; put quotes around a word that has {% … %} in it" if "{%" in value else ""
-        raise wrong(f"its template {shown(value)} is wrong: {error}{hint}", *path) from None
+        raise invalid_field(f"its template {shown(value)} is wrong: {error}{hint}", *path) from None
     return value
 
 
 def _word(value: object, *path: str) -> str | Each:
     if isinstance(value, dict):
         if set(value) != {"each"} or not isinstance(value["each"], str):
-            raise wrong('a table in a command is { each = "expression" }', *path)
+            raise invalid_field('a table in a command is { each = "expression" }', *path)
         try:
             template.check_expression(value["each"])
         except template.BadTemplate as error:
-            raise wrong(f"its expression {shown(value['each'])} is wrong: {error}", *path) from None
+            raise invalid_field(
+                f"its expression {shown(value['each'])} is wrong: {error}", *path
+            ) from None
         return Each(value["each"])
     return read_template(value, *path)
 
@@ -44,7 +46,7 @@ def _split(value: str) -> tuple[str, ...]:
     try:
         return tuple(read_template(word) for word in words.split(value))
     except words.BadWords as error:
-        raise wrong(f"it cannot be split into words: {error}") from None
+        raise invalid_field(f"it cannot be split into words: {error}") from None
 
 
 def read_command(value: object) -> Command:
@@ -57,27 +59,29 @@ def read_command(value: object) -> Command:
         case dict():
             return _command_table(value)
         case _:
-            raise wrong("it must be a text, a list, or a table of `program`, `args` and `shell`")
+            raise invalid_field(
+                "it must be a text, a list, or a table of `program`, `args` and `shell`"
+            )
     if not argv or argv[0] == "":
-        raise wrong("it names no program")
+        raise invalid_field("it names no program")
     return Command(argv)
 
 
 def _command_table(value: dict[str, Any]) -> Command:
     if unknown := sorted(set(value) - {"program", "args", "shell"}):
-        raise wrong("a command has `program`, `args` and `shell`", unknown[0])
+        raise invalid_field("a command has `program`, `args` and `shell`", unknown[0])
     program = value.get("program")
     if not isinstance(program, str) or not program.strip():
-        raise wrong("it must name a program", "program")
+        raise invalid_field("it must name a program", "program")
     args = value.get("args", [])
     if not isinstance(args, list):
-        raise wrong("it must be a list", "args")
+        raise invalid_field("it must be a list", "args")
     tail = tuple(_word(item, "args", str(at)) for at, item in enumerate(args))
     shell = value.get("shell", False)
     if shell is False:
         return Command((read_template(program, "program"), *tail))
     if shell is not True and shell not in _SHELLS:
-        raise wrong(f"it must be true, false, or one of {', '.join(_SHELLS)}", "shell")
+        raise invalid_field(f"it must be true, false, or one of {', '.join(_SHELLS)}", "shell")
     command = Command((read_template(program, "program"), *tail), "sh" if shell is True else shell)
     _check_script(command)
     return command
@@ -97,4 +101,4 @@ def _check_script(command: Command) -> None:
                 script = script.replace(f"{words.OPEN}{number}{words.CLOSE}", "")
         shelltext.place(script)
     except (words.BadWords, shelltext.BadScript) as error:
-        raise wrong(f"its script cannot be used: {error}", "program") from None
+        raise invalid_field(f"its script cannot be used: {error}", "program") from None

@@ -28,7 +28,7 @@ from .definition import (
     compile_schema,
 )
 from .notice_rules import read_notify
-from .parameters import InvalidField, read_flag, read_parameters, wrong
+from .parameters import InvalidField, invalid_field, read_flag, read_parameters
 from .runtime_names import MEDIATED, read_names
 
 NAME = lazy_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -82,26 +82,28 @@ def read_size(value: object) -> int:
         return value
     if isinstance(value, str) and (match_ := _SIZE.fullmatch(value.strip())):
         return int(match_[1]) * _UNITS[match_[2]]
-    raise wrong(f'it is {shown(value)}; a size is a number of bytes, or a text like "64 MiB"')
+    raise invalid_field(
+        f'it is {shown(value)}; a size is a number of bytes, or a text like "64 MiB"'
+    )
 
 
 def _text(value: object) -> str:
     if isinstance(value, str):
         return value
-    raise wrong("it must be a text")
+    raise invalid_field("it must be a text")
 
 
 def _table(value: object) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
-    raise wrong("it must be a table")
+    raise invalid_field("it must be a table")
 
 
 def _one_of(*allowed: str) -> Callable[[object], str]:
     def read(value: object) -> str:
         if isinstance(value, str) and value in allowed:
             return value
-        raise wrong(f"it is {shown(value)}; it must be one of {', '.join(allowed)}")
+        raise invalid_field(f"it is {shown(value)}; it must be one of {', '.join(allowed)}")
 
     return read
 
@@ -116,7 +118,9 @@ def _read_source(value: object) -> str:
         or (kind == "mcp" and rest)
     ):
         return "local" if kind == "local" else text
-    raise wrong(f"it is {shown(text)}; it must be builtin, local[.<name>] or mcp.<server>[.<tool>]")
+    raise invalid_field(
+        f"it is {shown(text)}; it must be builtin, local[.<name>] or mcp.<server>[.<tool>]"
+    )
 
 
 def _read_runtime(value: object) -> str:
@@ -129,14 +133,14 @@ def _read_extent(value: object) -> int | str:
         return read_template(value)
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 1000:
         return value
-    raise wrong(f"it is {shown(value)}; it must be a number from 1 to 1000, or a template")
+    raise invalid_field(f"it is {shown(value)}; it must be a number from 1 to 1000, or a template")
 
 
 def _read_env(value: object) -> dict[str, str | bool]:
     env: dict[str, str | bool] = {}
     for name, item in _table(value).items():
         if not _ENV_NAME.fullmatch(name) or name in _RESERVED_VARIABLES:
-            raise wrong("this name cannot be set", name)
+            raise invalid_field("this name cannot be set", name)
         if isinstance(item, bool):
             env[name] = item
         elif isinstance(item, int | float):
@@ -150,7 +154,9 @@ def _read_limits(value: object) -> dict[str, float | str]:
     limits: dict[str, float | str] = {}
     for name, item in _table(value).items():
         if name not in _LIMITS:
-            raise wrong(f"there is no such limit; the limits are {', '.join(_LIMITS)}", name)
+            raise invalid_field(
+                f"there is no such limit; the limits are {', '.join(_LIMITS)}", name
+            )
         if isinstance(item, str) and "{" in item:
             limits[name] = read_template(item, name)
             continue
@@ -164,15 +170,15 @@ def read_limit(name: str, value: object) -> float:
         try:
             number: float = read_size(value)
         except InvalidField as error:
-            raise wrong(error.message, name) from None
+            raise invalid_field(error.message, name) from None
     elif isinstance(value, int | float) and not isinstance(value, bool):
         number = value
     else:
-        raise wrong(f"it is {shown(value)}; it must be a number", name)
+        raise invalid_field(f"it is {shown(value)}; it must be a number", name)
     if not 0 < number < 2**63:
-        raise wrong(f"it is {shown(value)}; it must be more than nothing", name)
+        raise invalid_field(f"it is {shown(value)}; it must be more than nothing", name)
     if name in ("processes", "fuel") and number != int(number):
-        raise wrong(f"it is {shown(value)}; it must be a whole number", name)
+        raise invalid_field(f"it is {shown(value)}; it must be a whole number", name)
     return number
 
 
@@ -181,7 +187,7 @@ def _read_annotations(value: object) -> Annotations:
     for name, item in _table(value).items():
         if name not in Annotations.__struct_fields__:
             names = ", ".join(Annotations.__struct_fields__)
-            raise wrong(f"there is no such annotation; they are {names}", name)
+            raise invalid_field(f"there is no such annotation; they are {names}", name)
         annotations[name] = read_flag(item, name)
     return Annotations(**annotations)
 
@@ -191,7 +197,7 @@ def _read_verbs(value: object) -> VerbForm:
     try:
         return msgspec.convert(table, VerbForm)
     except msgspec.ValidationError as error:
-        raise wrong(
+        raise invalid_field(
             f"it has summary, description, parameters, required and first_line: {error}"
         ) from None
 
@@ -199,14 +205,14 @@ def _read_verbs(value: object) -> VerbForm:
 def _read_may(value: object) -> frozenset[str]:
     if isinstance(value, list) and all(item in MAY for item in value):
         return frozenset(value)
-    raise wrong(f"it must be a list of {', '.join(MAY)}")
+    raise invalid_field(f"it must be a list of {', '.join(MAY)}")
 
 
 def _read_actions(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or any(item not in ACTIONS for item in value):
-        raise wrong(f"it must be a list of {', '.join(ACTIONS)}")
+        raise invalid_field(f"it must be a list of {', '.join(ACTIONS)}")
     if "spawn" not in value:
-        raise wrong("it must have spawn: without it nothing can be started")
+        raise invalid_field("it must have spawn: without it nothing can be started")
     return tuple(action for action in ACTIONS if action in value)
 
 
@@ -220,14 +226,14 @@ def _read_enable(value: object) -> str:
             return str(value)
         case {"state": bool() as state}:
             return "on" if state else "off"
-    raise wrong("it must be true, false, on, off, explicit, always, or { state = … }")
+    raise invalid_field("it must be true, false, on, off, explicit, always, or { state = … }")
 
 
 def _read_run(value: object) -> str | dict[str, str]:
     if isinstance(value, dict):
         for action, mode in value.items():
             if action not in (*ACTIONS, "call", "default") or mode not in _RUN_MODES:
-                raise wrong(f"it maps actions to one of {', '.join(_RUN_MODES)}", action)
+                raise invalid_field(f"it maps actions to one of {', '.join(_RUN_MODES)}", action)
         return value
     return _one_of(*_RUN_MODES)(value)
 
@@ -236,23 +242,23 @@ def _read_questions(value: object) -> dict[str, QuestionPolicy]:
     policies = {}
     for name, item in _table(value).items():
         if not isinstance(item, dict):
-            raise wrong("it must be a table of `target`, `answer` or `timeout_s`", name)
+            raise invalid_field("it must be a table of `target`, `answer` or `timeout_s`", name)
         target = item.get("target")
         if (
             target is not None
             and target not in ("assistant", "user")
             and not isinstance(target, dict)
         ):
-            raise wrong(
+            raise invalid_field(
                 "it must be assistant, user, or a table for whoever answers", name, "target"
             )
         answer = item.get("answer")
         if "answer" in item and not isinstance(answer, bool | int | float | str):
-            raise wrong("an answer is a text, a number, true or false", name, "answer")
+            raise invalid_field("an answer is a text, a number, true or false", name, "answer")
         timeout = item.get("timeout_s")
         is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
         if timeout is not None and not (is_number and 0 <= timeout <= MAX_TIMEOUT_S):
-            raise wrong(
+            raise invalid_field(
                 f"it must be a number of seconds from 0 to {MAX_TIMEOUT_S}", name, "timeout_s"
             )
         policies[name] = QuestionPolicy(target, item.get("answer", UNSET), timeout)
@@ -269,7 +275,7 @@ def _read_style(value: object) -> dict[str, Any]:
             message = (
                 error.message if error.path else f"it is {names}, or a command: {error.message}"
             )
-            raise wrong(message, "parameters", *error.path) from None
+            raise invalid_field(message, "parameters", *error.path) from None
     return style
 
 
@@ -323,9 +329,11 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
     values = {key: value for key, value in read.items() if key not in _NOT_THE_TOOLS}
     source = values.get("source", "local")
     if source == "local" and "command" not in values:
-        raise wrong("a local tool needs a `command`", "command")
+        raise invalid_field("a local tool needs a `command`", "command")
     if source.startswith("mcp.") and (more := values.get("limits", {}).keys() - {"wall_s"}):
-        raise wrong("a call of a server has the limit wall_s only", "limits", sorted(more)[0])
+        raise invalid_field(
+            "a call of a server has the limit wall_s only", "limits", sorted(more)[0]
+        )
     command: Command | None = values.get("command")
     if source != "local":
         values.pop("runtime", None)
@@ -334,30 +342,34 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
     _check_module(values)
     stateful = values.get("stateful", "actions" in values)
     if "actions" in values and not stateful:
-        raise wrong("only a tool with stateful = true has actions", "actions")
+        raise invalid_field("only a tool with stateful = true has actions", "actions")
     if values.get("one_shot") and not stateful:
-        raise wrong(
+        raise invalid_field(
             "only a tool with stateful = true has it: any other runs to its end", "one_shot"
         )
     if values.get("one_shot") and values.get("runtime") == "pty":
-        raise wrong("a tool on a terminal cannot run to its end: nobody types there", "one_shot")
+        raise invalid_field(
+            "a tool on a terminal cannot run to its end: nobody types there", "one_shot"
+        )
     if stateful:
         values.setdefault("actions", ACTIONS)
     if values.get("runtime") == MEDIATED and values.setdefault("output", "events") != "events":
-        raise wrong('a mediated tool (`runtime = "vfs"`) has the output "events"', "output")
+        raise invalid_field('a mediated tool (`runtime = "vfs"`) has the output "events"', "output")
     plain = stateful or values.get("runtime", "stdio") not in ("stdio", "wasm")
     values.setdefault("output", "raw" if plain else "outcome")
     if values["output"] != "raw" and values.get("runtime", "stdio") == "pty":
-        raise wrong("what a terminal shows is always raw", "output")
+        raise invalid_field("what a terminal shows is always raw", "output")
     if values.get("result", "unattended") != "unattended" and values.get("runtime") == "pty":
-        raise wrong("what a terminal shows is seen as it goes, so no result is reviewed", "result")
+        raise invalid_field(
+            "what a terminal shows is seen as it goes, so no result is reviewed", "result"
+        )
     values["stateful"] = stateful
     values["parameters_given"] = "parameters" in values
     kept = {key: read[key] for key in _KEPT if key in read}
     try:
         return Tool(name=name, file=file, line=line, kept=kept, **values)
     except SchemaError as error:
-        raise wrong(f"it makes no schema: {error}", "parameters", *error.path) from None
+        raise invalid_field(f"it makes no schema: {error}", "parameters", *error.path) from None
 
 
 def _check_module(values: Mapping[str, Any]) -> None:
@@ -366,11 +378,11 @@ def _check_module(values: Mapping[str, Any]) -> None:
         is_mediated = values.get("runtime") == MEDIATED and values["command"].names_module
         if "fuel" in values.get("limits", {}) and not is_mediated:
             why = 'only a module of WebAssembly (`runtime = "wasm"`) uses fuel; a program has cpu_s'
-            raise wrong(why, "limits", "fuel")
+            raise invalid_field(why, "limits", "fuel")
         return
     command: Command = values["command"]
     if command.shell is not None:
-        raise wrong("a module of WebAssembly is no shell script", "command")
+        raise invalid_field("a module of WebAssembly is no shell script", "command")
 
 
 def remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -86,19 +86,19 @@ class InvalidField(ValueError):
         self.message = message
 
 
-def wrong(message: str, *path: str) -> InvalidField:
+def invalid_field(message: str, *path: str) -> InvalidField:
     return InvalidField(path, message)
 
 
 def read_flag(value: object, *path: str) -> bool:
     if isinstance(value, bool):
         return value
-    raise wrong("it must be true or false", *path)
+    raise invalid_field("it must be true or false", *path)
 
 
 def read_parameters(value: object) -> dict[str, Any]:
     """Parse either form; raises `InvalidField`."""
-    schema = _either(value)
+    schema = _parse(value)
     if (reference := find_endless(schema)) is not None:
         raise InvalidField(
             (), f"the `$ref` to `{reference}` leads back to itself and describes nothing"
@@ -134,7 +134,7 @@ def _items(value: object) -> Iterable[object]:
     return value if isinstance(value, list) else ()
 
 
-def _either(value: object) -> dict[str, Any]:
+def _parse(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidField((), "it must be a table of parameters")
     if value.get("type") == "object":

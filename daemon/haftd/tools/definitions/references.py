@@ -18,7 +18,7 @@ def find_endless(schema: Mapping[str, Any]) -> str | None:
         if id(start) in done:
             continue
         # Depth-first: each open subschema with its unvisited references.
-        path = [(start, _same(start, schema))]
+        path = [(start, _same_value_schemas(start, schema))]
         open_ = {id(start)}
         through: list[str | None] = []
         while path:
@@ -29,7 +29,7 @@ def find_endless(schema: Mapping[str, Any]) -> str | None:
                     cycle = [*through[first:], reference]
                     return next((candidate for candidate in cycle if candidate is not None), None)
                 if id(other) not in done:
-                    path.append((other, _same(other, schema)))
+                    path.append((other, _same_value_schemas(other, schema)))
                     through.append(reference)
                     open_.add(id(other))
                     break
@@ -53,7 +53,9 @@ def _parts(schema: Any) -> Iterator[dict[str, Any]]:
             waiting.extend(node)
 
 
-def _same(part: dict[str, Any], whole: Any) -> Iterator[tuple[str | None, dict[str, Any]]]:
+def _same_value_schemas(
+    part: dict[str, Any], whole: Any
+) -> Iterator[tuple[str | None, dict[str, Any]]]:
     """Yield the subschemas for the same value, each with the reference to it."""
     for key in _MANY:
         if isinstance(part.get(key), list):

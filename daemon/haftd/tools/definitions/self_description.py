@@ -277,11 +277,11 @@ class Descriptions:
     def refusal(self, tool: Tool, root: str | None, args: Iterable[str]) -> RpcError | None:
         """Return the error of a call without a description; None if the call may proceed."""
         if tool.self_describing:
-            return spawn_failed(self._why(tool, root), tool=tool.name)
+            return spawn_failed(self._failure_text(tool, root), tool=tool.name)
         first = next(iter(args), None)
         if not tool.may_describe or tool.parameters_given or first is None:
             return None
-        why = f"the tool takes no arguments: {self._why(tool, root)}"
+        why = f"the tool takes no arguments: {self._failure_text(tool, root)}"
         return invalid_arguments(tool.name, [{"path": shown(first).strip("'"), "message": why}])
 
     def problems(self, tools: Iterable[Tool], root: str | None) -> tuple[Problem, ...]:
@@ -298,9 +298,9 @@ class Descriptions:
         return tuple(self._problem(tool, None) for tool in list(self._failures) if not tool.older)
 
     def _problem(self, tool: Tool, root: str | None) -> Problem:
-        return problem(tool.file, f"tools.{tool.name}", self._why(tool, root), tool.line)
+        return problem(tool.file, f"tools.{tool.name}", self._failure_text(tool, root), tool.line)
 
-    def _why(self, tool: Tool, root: str | None) -> str:
+    def _failure_text(self, tool: Tool, root: str | None) -> str:
         failures = self._failures.get(tool, {})
         reason = failures.get(tool.root or root or _ANYWHERE) or next(
             reversed(failures.values()), None

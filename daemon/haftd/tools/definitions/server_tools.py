@@ -87,7 +87,7 @@ def place_tools(
 ) -> tuple[dict[str, Tool], tuple[Problem, ...]]:
     """Merge definitions with the servers' lists, and add the offered tools with the fields `shared`."""
     problems: list[Problem] = []
-    tools = {name: _placed(tool, servers, problems) for name, tool in defined.items()}
+    tools = {name: _merged(tool, servers, problems) for name, tool in defined.items()}
     claimed = {where for tool in defined.values() if (where := server_of(tool)) is not None}
     for server in sorted(servers.values(), key=lambda item: item.name):
         for served in sorted(server.offered(), key=lambda item: item.name):
@@ -110,7 +110,7 @@ def place_tools(
     return tools, tuple(problems)
 
 
-def _placed(tool: Tool, servers: Mapping[str, ServerState], problems: list[Problem]) -> Tool:
+def _merged(tool: Tool, servers: Mapping[str, ServerState], problems: list[Problem]) -> Tool:
     where = server_of(tool)
     if where is None:
         return tool

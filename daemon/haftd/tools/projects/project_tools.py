@@ -151,7 +151,7 @@ class ProjectTools:
     def refresh(self, own: UserTools, trusted: Mapping[str, TrustedFile]) -> None:
         files = self.folder.read_files()
         sources = (own, files, trusted)
-        if all(map(_same, sources, self._sources)) and self._sources:
+        if all(map(_is_same, sources, self._sources)) and self._sources:
             return
         self._sources = sources
         self._former = dict([*self._former.items(), *self.toolset.tools.items()][-_MAX_FORMER:])
@@ -199,6 +199,6 @@ class ProjectTools:
         return problem(file.path, "", f"it is not read: {file.why}")
 
 
-def _same(left: object, right: object) -> bool:
+def _is_same(left: object, right: object) -> bool:
     # After a write, the store's mappings are equal, but no longer identical.
     return left is right or (isinstance(left, Mapping) and left == right)
