@@ -641,7 +641,7 @@ async def test_of_several_processes_at_work_only_the_names_are_read(
         assert await read_line(it) == "up"
         while set(kin.left_behind().values()) != {"sleep 60"}:
             await trio.sleep(0.001)
-        monkeypatch.setattr(process_tree, "read_run_state", lambda pid: "R")
+        monkeypatch.setattr(process_tree, "_is_at_work", lambda pid: True)
         command = "[sleep]" if count == 9 else "sleep 60"
         assert [*kin.left_behind().values()] == [command] * count
 

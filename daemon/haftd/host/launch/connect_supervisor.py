@@ -20,6 +20,7 @@ import struct
 import trio
 
 from haftd.host.launch import landlock
+from haftd.host.process.status import read_status
 from haftd.named_tuple import NamedTuple
 
 _PIDFD_GETFD = 438  # the same on every machine
@@ -185,11 +186,10 @@ def _pidfd_of(tid: int) -> int:
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-    with open(f"/proc/{tid}/status", "rb") as file:
-        for line in file:
-            if line.startswith(b"Tgid:"):
-                return os.pidfd_open(int(line.split()[1]))
-    raise OSError(errno.ESRCH, "")
+    status = read_status(tid)
+    if status is None:
+        raise OSError(errno.ESRCH, "")
+    return os.pidfd_open(status.number(b"Tgid"))
 
 
 def _connect(sock: socket.socket, port: int) -> tuple[int, bool]:

@@ -48,6 +48,7 @@ from haftd.host.limit_group import LimitGroup
 from haftd.host.process import rlimit_tag, usage
 from haftd.host.process.identity import Identity, identify_child
 from haftd.host.process.own_tag import VARIABLE
+from haftd.host.process.status import read_status
 from haftd.host.readiness import LateEvent
 from haftd.host.tty import pseudo_terminal
 from haftd.launch_spec import LaunchSpec, Sandbox
@@ -339,14 +340,13 @@ def _look_for_ends() -> None:
 def _is_exiting(pid: int, tid: int) -> bool:
     """True for a thread that has given up its memory, or ended.
 
-    The flag of an exit, in `stat`, would come some microseconds earlier; but `stat` waits for a
-    process in execve(2), from Linux 6.18 on.
+    The flag of an exit, in `stat`, would come some microseconds earlier.
     """
     try:
-        with open(f"/proc/{pid}/task/{tid}/status", "rb") as file:
-            return b"\nVmSize:" not in file.read()
+        status = read_status(f"{pid}/task/{tid}")
     except OSError:
         return True
+    return status is None or status.field(b"VmSize") is None
 
 
 def launch(

@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 from haftd.host.process import rlimit_tag
 from haftd.host.process.machine import architecture
+from haftd.host.process.status import read_status
 from haftd.named_tuple import NamedTuple
 
 _LD, _JEQ, _JGE, _JSET, _AND, _RET = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
@@ -194,11 +195,8 @@ _OF_ROOT: Final = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4
 @cache
 def permitted_capabilities() -> int:
     """Return this process's permitted capabilities, without those a container withholds."""
-    with open("/proc/thread-self/status", "rb") as file:
-        for line in file:
-            if line.startswith(b"CapPrm:"):
-                return int(line.split()[1], 16)
-    return 0
+    status = read_status("thread-self")
+    return 0 if status is None else status.number(b"CapPrm", 16)
 
 
 class Confinement(NamedTuple):

@@ -15,7 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, Protocol
 
-from haftd.host.process.identity import Stat, every_pid, read_run_state, read_stat
+from haftd.host.process.identity import Stat, every_pid, read_stat
+from haftd.host.process.status import read_status
 
 _PR_SET_CHILD_SUBREAPER = 36
 _MAX_WALKS = 100
@@ -112,7 +113,9 @@ def is_suspended(pid: int, group: int) -> bool:
             continue
         visited.add(next_pid)
         try:
-            if read_run_state(next_pid) == "T" and os.getpgid(next_pid) == group:
+            status = read_status(next_pid)
+            is_stopped = status is not None and status.run_state == "T"
+            if is_stopped and os.getpgid(next_pid) == group:
                 return True
             queue += below(next_pid)
         except ProcessLookupError:

@@ -116,6 +116,24 @@ def _read_head(path: str) -> bytes | None:
         os.close(fd)
 
 
+def read_whole(path: str) -> bytes | None:
+    """Read a small file of /proc; None for no such process. Raises OSError as `open_pidfd`."""
+    fd = _open(path)
+    if fd is None:
+        return None
+    try:
+        # A file that is shorter than the read is whole.
+        data = part = os.read(fd, 4096)
+        while len(part) == 4096:
+            part = os.read(fd, 4096)
+            data += part
+        return data
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
 def read_stat(pid: int) -> Stat | None:
     """Read /proc/<pid>/stat; None for no such process. Raises OSError as `open_pidfd`."""
     data = _read_head(f"/proc/{pid}/stat")
@@ -136,19 +154,6 @@ def read_stat(pid: int) -> Stat | None:
         int(fields[19]),
         int(fields[17]),
     )
-
-
-def read_run_state(pid: int) -> str | None:
-    """Return the letter of /proc/<pid>/status for the state, as `R`; None for no such process.
-
-    Unlike `stat`, `status` never waits for a lock: a process in execve(2) holds back `stat`,
-    from Linux 6.18 on.
-    """
-    data = _read_head(f"/proc/{pid}/status")
-    if data is None:
-        return None
-    at = data.find(b"\nState:\t")
-    return None if at < 0 else chr(data[at + 8])
 
 
 def read_environ(pid: int) -> bytes | None:

@@ -24,15 +24,14 @@ from haftd.host.launch.spawn import LaunchedProcess, leaders
 from haftd.host.limit_group import LimitGroup
 from haftd.host.process import rlimit_tag
 from haftd.host.process.ancestry import child_lister, helpers
+from haftd.host.process.handle_tag import HandleTag
 from haftd.host.process.identity import (
     has_ended,
     open_pidfd,
     pidfd_key,
-    read_environ,
-    read_run_state,
     send_signal,
 )
-from haftd.host.process.process_tag import has_tag
+from haftd.host.process.status import read_status
 from haftd.named_tuple import NamedTuple
 
 _MAX_PIDFDS = 128
@@ -62,11 +61,9 @@ class ProcessTree:
     """Processes of one handle; `mark` is their HAFT_HANDLE."""
 
     __slots__ = (
-        "_instance_prefix",
         "_is_over",
-        "_rlimit_tag",
         "_seen",
-        "_tag_bytes",
+        "_tag",
         "cgroup",
         "leader",
         "leader_was_signalled",
@@ -85,11 +82,7 @@ class ProcessTree:
         self.mark = mark
         self.cgroup = cgroup
         self.limit_group = limit_group
-        self._rlimit_tag = rlimit_tag.encode(mark) if mark else None
-        self._instance_prefix = (
-            rlimit_tag.instance_prefix(self._rlimit_tag) if self._rlimit_tag else None
-        )
-        self._tag_bytes = os.fsencode(mark)
+        self._tag = HandleTag(mark)
         self._seen: dict[int, int] = {}
         self._is_over = False
         """True once no process can be left: then none ever joins."""
@@ -234,19 +227,16 @@ class ProcessTree:
     def _wants_hangup(self, pid: int) -> bool:
         """True for an interactive shell, which ignores TERM and ends by HUP."""
         try:
-            with open(f"/proc/{pid}/status", "rb") as file:
-                text = file.read()
+            status = read_status(pid)
         except OSError:
             return False
-        masks = dict(line.split(b"\t", 1) for line in text.splitlines() if line.startswith(b"Sig"))
-        ignored = int(masks.get(b"SigIgn:", b"0"), 16)
-
-        def has(mask: int, signum: int) -> bool:
-            return bool(mask >> signum - 1 & 1)
-
+        if status is None:
+            return False
         # A shell with job control also ignores the typed stop; `trap '' TERM` alone is a wish.
-        shell = has(ignored, signal.SIGTERM) and has(ignored, signal.SIGTSTP)
-        return shell and not has(ignored, signal.SIGHUP)
+        is_shell = all(
+            status.has_signal(b"SigIgn", signum) for signum in (signal.SIGTERM, signal.SIGTSTP)
+        )
+        return is_shell and not status.has_signal(b"SigIgn", signal.SIGHUP)
 
     def _find(self) -> tuple[dict[int, _Member], bool]:
         """Return the living processes, and True if none can have been missed.
@@ -275,7 +265,7 @@ class ProcessTree:
                 continue
             if parent == me and pid not in leaders:
                 tag = rlimit_tag.read_tag(pid)
-                if self._is_of_another(tag):
+                if self._tag.is_of_sibling(tag):
                     continue
                 if not self._is_orphan(pid, tag):
                     is_over = False
@@ -300,20 +290,11 @@ class ProcessTree:
         self._is_over = is_over and sure
         return processes, sure
 
-    def _is_of_another(self, tag: int | None) -> bool:
-        return (
-            tag is not None
-            and tag != self._rlimit_tag
-            and rlimit_tag.instance_prefix(tag) == self._instance_prefix
-        )
-
     def _is_orphan(self, pid: int, tag: int | None) -> bool:
         """True if this child of the daemon, with an rlimit tag of no other handle, is of the tree."""
-        if tag is not None and tag == self._rlimit_tag:
+        if self._tag.is_in_limit(tag):
             return True
-        if self.leader.pid in (_group_of(pid), _session_of(pid)):
-            return True
-        if self._tag_bytes and has_tag(read_environ(pid) or b"", self._tag_bytes):
+        if self.leader.pid in (_group_of(pid), _session_of(pid)) or self._tag.is_in_environ(pid):
             return True
         if pid not in self._seen:
             return False
@@ -396,10 +377,12 @@ def commands_of(pids: Sequence[int]) -> dict[int, str]:
     A command line waits for a process in fork(2) or execve(2), which never sleeps there.
     """
     are_several = len(pids) > _FEW_PROCESSES
-    return {
-        pid: command_of(pid, name_only=are_several and read_run_state(pid) in ("R", "D"))
-        for pid in pids
-    }
+    return {pid: command_of(pid, name_only=are_several and _is_at_work(pid)) for pid in pids}
+
+
+def _is_at_work(pid: int) -> bool:
+    status = read_status(pid)
+    return status is not None and status.run_state in "RD"
 
 
 def command_of(pid: int, *, name_only: bool = False) -> str:

@@ -11,8 +11,8 @@ import trio
 
 from haftd.host.launch.spawn import leaders
 from haftd.host.process import rlimit_tag
-from haftd.host.process.identity import has_ended, read_environ, send_signal
-from haftd.host.process.process_tag import has_tag
+from haftd.host.process.handle_tag import HandleTag
+from haftd.host.process.identity import has_ended, send_signal
 from haftd.host.tree.process_tree import commands_of
 
 
@@ -54,7 +54,6 @@ class Survivors:
 def _carries(pid: int, mark: str) -> bool:
     if (leader := leaders.get(pid)) is not None:
         return leader.mark == mark
-    # The rlimit tag first: reading a hanging process's environment may block.
-    if (tag := rlimit_tag.read_tag(pid)) is not None and tag == rlimit_tag.encode(mark):
-        return True
-    return bool(mark) and has_tag(read_environ(pid) or b"", os.fsencode(mark))
+    tag = HandleTag(mark)
+    # The rlimit first: reading a hanging process's environment may block.
+    return tag.is_in_limit(rlimit_tag.read_tag(pid)) or tag.is_in_environ(pid)

@@ -24,6 +24,7 @@ from haftd.host.launch import connect_supervisor
 from haftd.host.launch.program import LaunchFailed
 from haftd.host.launch.spawn import Exit, LaunchedProcess, launch
 from haftd.host.limit_group import LimitGroup
+from haftd.host.process.status import read_status
 from haftd.host.readiness import LateEvent
 from haftd.host.tree.process_tree import ProcessTree, take_turn
 from haftd.runtimes.base import Call, RuntimeContext, StartFailed, is_cancellation
@@ -36,7 +37,6 @@ log = structlog.get_logger("haftd.runtimes.process.child")
 
 _DETACH_AFTER_S = 0.5
 _POLL_AFTER_OUTPUT_S = 0.5
-_TERM = 1 << 14
 _readers = trio.CapacityLimiter(64)
 """Threads that read sums, one for a handle: such a read may wait for a process of the handle."""
 _LOOKS_AT_MASK, _LOOK_S = 5, 0.002
@@ -554,13 +554,11 @@ async def _handles_term(pid: int) -> bool:
 
 
 def _masks_with_term(pid: int) -> set[bytes]:
-    masks = set()
     try:
-        with open(f"/proc/{pid}/status", "rb") as file:
-            for line in file:
-                name, _, mask = line.partition(b":")
-                if name in (b"SigBlk", b"SigIgn", b"SigCgt") and int(mask, 16) & _TERM:
-                    masks.add(name)
+        status = read_status(pid)
     except OSError:
-        pass
-    return masks
+        return set()
+    masks = (b"SigBlk", b"SigIgn", b"SigCgt")
+    return {
+        mask for mask in masks if status is not None and status.has_signal(mask, signal.SIGTERM)
+    }
