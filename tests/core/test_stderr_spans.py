@@ -15,7 +15,7 @@ WRITES = st.lists(st.tuples(st.booleans(), st.integers(1, 5)), max_size=30)
 def marked(writes: list[tuple[bool, int]]) -> tuple[StderrSpans, list[bool]]:
     spans, streams = StderrSpans(), list[bool]()
     for is_stderr, size in writes:
-        spans.mark(len(streams), is_stderr=is_stderr)
+        spans.record(len(streams), is_stderr=is_stderr)
         streams += [is_stderr] * size
     return spans, streams
 

@@ -21,7 +21,7 @@ def test_every_byte_was_appended_within_the_grain_of_its_point(
     for _ in range(rounds):
         for pause in pauses:
             now += pause
-            timeline.mark(len(times), now)
+            timeline.record(len(times), now)
             times.append(now)
     points = timeline.since(0, MAX_POINTS + 1)
     assert len(points) <= MAX_POINTS
@@ -36,16 +36,16 @@ def test_every_byte_was_appended_within_the_grain_of_its_point(
 
 def test_two_appends_within_the_grain_are_one_point() -> None:
     timeline = Timeline()
-    timeline.mark(0, 1.0)
-    timeline.mark(5, 1.0 + GRAIN / 2)
-    timeline.mark(9, 1.0 + GRAIN)
+    timeline.record(0, 1.0)
+    timeline.record(5, 1.0 + GRAIN / 2)
+    timeline.record(9, 1.0 + GRAIN)
     assert timeline.since(0, 10) == [(0, 1.0), (9, 1.0 + GRAIN)]
 
 
 def test_points_begin_with_the_one_of_the_offset_and_end_at_the_limit() -> None:
     timeline = Timeline()
     for at in range(5):
-        timeline.mark(10 * at, float(at))
+        timeline.record(10 * at, float(at))
     assert timeline.since(25, 2) == [(20, 2.0), (30, 3.0)]
     assert timeline.since(10, 1) == [(10, 1.0)]
     assert timeline.since(999, 5) == [(40, 4.0)]
@@ -54,8 +54,8 @@ def test_points_begin_with_the_one_of_the_offset_and_end_at_the_limit() -> None:
 def test_a_burst_after_a_long_silence_keeps_its_own_point_when_points_are_dropped() -> None:
     timeline = Timeline()
     for number in range(MAX_POINTS):
-        timeline.mark(number, number * GRAIN)
-    timeline.mark(MAX_POINTS, 3_600.0)
+        timeline.record(number, number * GRAIN)
+    timeline.record(MAX_POINTS, 3_600.0)
     assert timeline.since(MAX_POINTS, 5) == [(MAX_POINTS, 3_600.0)]
     assert len(timeline.since(0, MAX_POINTS)) < MAX_POINTS
 

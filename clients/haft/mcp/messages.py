@@ -127,8 +127,8 @@ _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def with_whole_characters(line: bytes) -> bytes | None:
-    """Replace each half of a surrogate pair by a mark: hosts in JavaScript write one for a cut
-    emoji. None for another fault."""
+    """Replace each half of a surrogate pair by `?`: hosts in JavaScript write one for a cut emoji.
+    None for a line with another fault."""
     if not _HALF.search(line):
         return None
     import json

@@ -1,7 +1,7 @@
 """Servers of a host's configuration as `[mcp.<name>]` tables, appended to haft's.
 
 A server that no table expresses is left out with the reason. Values of variables and headers are
-written, not shown. A host's question to the user (VS Code's `inputs`) is a mark in the table until
+written, not shown. A host's question to the user (VS Code's `inputs`) is a placeholder in the table until
 `fill`.
 """
 
@@ -33,7 +33,7 @@ _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET_WORD = re.compile(r"(?i)token|key|secret|passw|auth|credential")
 _INPUT = re.compile(r"\$\{input:([^}\x80\x81]+)\}")
-_MARK = re.compile("\x80([^\x81]*)\x81")
+_PLACEHOLDER = re.compile("\x80([^\x81]*)\x81")
 """An input in a table, between characters that a header may have and no host writes."""
 _HIDDEN = "…"
 
@@ -76,8 +76,8 @@ class ServerImport:
         inputs = _inputs(document)
         for name, server in _servers(document, source, folder).items():
             try:
-                table = _table(name, _marked(server, inputs))
-                needed = _MARK.findall(json.dumps(table, ensure_ascii=False))
+                table = _table(name, _with_placeholders(server, inputs))
+                needed = _PLACEHOLDER.findall(json.dumps(table, ensure_ascii=False))
                 if needed and not can_ask:
                     raise _Inexpressible(
                         f"it asks for {needed[0]!r}; import it in a terminal, without --yes"
@@ -94,11 +94,11 @@ class ServerImport:
         """Return the tables without values of variables and headers, and without likely secrets
         elsewhere."""
         hidden = {name: _without_secrets(table) for name, table in self.tables.items()}
-        tables = _replaced(hidden, lambda mark: f"${{input:{mark[1]}}}")
+        tables = _replaced(hidden, lambda match: f"${{input:{match[1]}}}")
         return "\n".join(_toml(name, table) for name, table in tables.items())
 
     def fill(self, values: Mapping[str, str]) -> None:
-        self.tables = _replaced(self.tables, lambda mark: values[mark[1]])
+        self.tables = _replaced(self.tables, lambda match: values[match[1]])
         self.inputs = {}
 
     def write(self) -> None:
@@ -184,20 +184,20 @@ def _inputs(document: Mapping[str, Any]) -> dict[str, Input]:
     return inputs
 
 
-def _marked(server: object, inputs: Mapping[str, Input]) -> object:
-    """Replace the known inputs in arguments, variables and headers by marks."""
+def _with_placeholders(server: object, inputs: Mapping[str, Input]) -> object:
+    """Replace the known inputs in arguments, variables and headers by placeholders."""
     if not isinstance(server, dict):
         return server
     fields = {key: server[key] for key in ("args", "env", "headers") if key in server}
 
-    def mark(input: re.Match[str]) -> str:
+    def placeholder(input: re.Match[str]) -> str:
         return f"\x80{input[1]}\x81" if input[1] in inputs else input[0]
 
-    return {**server, **_replaced(fields, mark, _INPUT)}
+    return {**server, **_replaced(fields, placeholder, _INPUT)}
 
 
 def _replaced(
-    value: Any, by: Callable[[re.Match[str]], str], pattern: re.Pattern[str] = _MARK
+    value: Any, by: Callable[[re.Match[str]], str], pattern: re.Pattern[str] = _PLACEHOLDER
 ) -> Any:
     if isinstance(value, dict):
         return {key: _replaced(item, by, pattern) for key, item in value.items()}

@@ -337,7 +337,7 @@ class Handle:
             return
         if is_stderr or self.stderr_spans is not NO_SPANS:
             self._mark_stream(is_stderr=is_stderr)
-        self.timeline.mark(self.spool.end, now)
+        self.timeline.record(self.spool.end, now)
         self.spool.append(data)
         self.last_output = self.last_activity = now
         for listener in self._listeners:
@@ -346,7 +346,7 @@ class Handle:
     def _mark_stream(self, *, is_stderr: bool) -> None:
         if self.stderr_spans is NO_SPANS:
             self.stderr_spans = StderrSpans()
-        self.stderr_spans.mark(self.spool.end, is_stderr=is_stderr)
+        self.stderr_spans.record(self.spool.end, is_stderr=is_stderr)
 
     def ask(self, question: Question, now: float, inquiry_id: str = "") -> None:
         """Enter `waiting`; clients answer under `inquiry_id`."""

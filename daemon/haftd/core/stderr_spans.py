@@ -15,9 +15,9 @@ class StderrSpans:
     """Spans of standard error in one output.
 
     >>> spans = StderrSpans()
-    >>> spans.mark(0, is_stderr=False)
-    >>> spans.mark(10, is_stderr=True)
-    >>> spans.mark(14, is_stderr=False)
+    >>> spans.record(0, is_stderr=False)
+    >>> spans.record(10, is_stderr=True)
+    >>> spans.record(14, is_stderr=False)
     >>> spans.between(0, 12)
     ((10, 12),)
     """
@@ -28,7 +28,7 @@ class StderrSpans:
         self._changes = array("Q")
         """Offsets of changes; the first is one to standard error."""
 
-    def mark(self, offset: int, *, is_stderr: bool) -> None:
+    def record(self, offset: int, *, is_stderr: bool) -> None:
         """Record the stream of output from `offset` on."""
         changes = self._changes
         if is_stderr == bool(len(changes) % 2):

@@ -28,9 +28,9 @@ class Timeline:
     """The times of one output, in seconds of the caller's clock.
 
     >>> timeline = Timeline()
-    >>> timeline.mark(0, 5.0)
-    >>> timeline.mark(10, 5.001)
-    >>> timeline.mark(12, 6.0)
+    >>> timeline.record(0, 5.0)
+    >>> timeline.record(10, 5.001)
+    >>> timeline.record(12, 6.0)
     >>> timeline.since(0, 3)
     [(0, 5.0), (12, 6.0)]
     """
@@ -75,7 +75,7 @@ class Timeline:
         else:
             self.inputs.append((offset, now, size))
 
-    def mark(self, offset: int, now: float) -> None:
+    def record(self, offset: int, now: float) -> None:
         if now < self._next:
             return
         while len(self._offsets) >= MAX_POINTS:

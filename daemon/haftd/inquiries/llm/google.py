@@ -46,17 +46,17 @@ class Google(Provider):
         if last >= 0 and (
             responses := _parts(messages[last], "functionResponse", "function_response")
         ):
-            answered.update(map(_mark, responses))
+            answered.update(map(_id_and_name, responses))
             last -= 1
         if last < 0 or messages[last].get("role") != "model":
             return []
         calls = []
         for call in _parts(messages[last], "functionCall", "function_call"):
-            mark = _mark(call)
-            if answered[mark] > 0:
-                answered[mark] -= 1
+            key = _id_and_name(call)
+            if answered[key] > 0:
+                answered[key] -= 1
             else:
-                calls.append(OpenCall(mark[0], mark[1] or ""))
+                calls.append(OpenCall(key[0], key[1] or ""))
         return calls
 
     def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
@@ -106,7 +106,7 @@ def _parts(content: Message, *names: str) -> list[dict[str, Any]]:
     return [value for value in values if isinstance(value, dict)]
 
 
-def _mark(part: dict[str, Any]) -> tuple[str | None, str | None]:
+def _id_and_name(part: dict[str, Any]) -> tuple[str | None, str | None]:
     return text_or_none(part.get("id")), text_or_none(part.get("name"))
 
 

@@ -81,9 +81,9 @@ def _calls(message: Message) -> list[OpenCall]:
 
 
 def _is_answered(call: OpenCall, answered: Counter[str | None]) -> bool:
-    for mark in (call.id, call.name):
-        if mark is not None and answered[mark] > 0:
-            answered[mark] -= 1
+    for key in (call.id, call.name):
+        if key is not None and answered[key] > 0:
+            answered[key] -= 1
             return True
     return False
 

@@ -248,8 +248,8 @@ class _Renderer:
             for word in words:
                 if isinstance(word, Each):
                     items = self._each(word.each)
-                    marks = range(len(values), len(values) + len(items))
-                    pieces.extend(f"{OPEN}{at}{CLOSE}" for at in marks)
+                    numbers = range(len(values), len(values) + len(items))
+                    pieces.extend(f"{OPEN}{at}{CLOSE}" for at in numbers)
                     values.extend(items)
                     continue
                 text, parts = template.render_script(word, self.scope, len(values))

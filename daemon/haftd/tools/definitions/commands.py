@@ -94,7 +94,7 @@ def _check_script(command: Command) -> None:
     """
     try:
         templates = [word if isinstance(word, str) else "{{ tool }}" for word in command.words]
-        script, spans = words.mark_spans(" ".join(templates))
+        script, spans = words.replace_spans(" ".join(templates))
         for number, span in enumerate(spans):
             is_value = span.startswith("{{")
             if not is_value:

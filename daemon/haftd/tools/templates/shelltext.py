@@ -15,7 +15,7 @@ from haftd.lazy_pattern import lazy_pattern
 
 from .words import CLOSE, OPEN
 
-_MARK = lazy_pattern(f"{OPEN}(\\d+){CLOSE}")
+_PLACEHOLDER = lazy_pattern(f"{OPEN}(\\d+){CLOSE}")
 _HEREDOC = lazy_pattern(r"<<(-?)[ \t]*((?:\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|<>()'\"\\])+)")
 _SUBSCRIPT = lazy_pattern(r"[A-Za-z_]\w*\[\Z")
 
@@ -40,7 +40,7 @@ class BadScript(ValueError):
 
 
 def place(script: str, name: str = "HAFT_VALUE_{}") -> str:
-    """Replace the marks (see `words`) by references to the variables `name`."""
+    """Replace the placeholders (see `words`) by references to the variables `name`."""
     return _Reader(script, name).read("plain")
 
 
@@ -56,15 +56,15 @@ class _Reader:
         stack: list[list[str | int]] = [[mode, 0]]  # mode, and count of open brackets
         while self.at < len(self.text):
             here = str(stack[-1][0])
-            if mark := _MARK.match(self.text, self.at):
-                self._mark(here, mark[1])
-                self.at = mark.end()
+            if placeholder := _PLACEHOLDER.match(self.text, self.at):
+                self._take_placeholder(here, placeholder[1])
+                self.at = placeholder.end()
             elif not self._step(stack, here):
                 self.out.append(self.text[self.at])
                 self.at += 1
         return "".join(self.out)
 
-    def _mark(self, mode: str, number: str) -> None:
+    def _take_placeholder(self, mode: str, number: str) -> None:
         if mode in _REFUSED:
             raise BadScript(f"a template stands {_REFUSED[mode]}")
         if mode == "plain" and _SUBSCRIPT.search("".join(self.out[-64:])):
@@ -91,7 +91,7 @@ class _Reader:
                 stack.pop()
                 return self._step(stack, "plain")
             return False
-        if char in "\\$" and _MARK.match(text, at + 1):
+        if char in "\\$" and _PLACEHOLDER.match(text, at + 1):
             # An escaped value is the value; a dollar before it is a dollar.
             self.out.append("" if char == "\\" else "\\$")
             self.at += 1
@@ -195,7 +195,7 @@ class _Reader:
                     break
                 self.at = min(end + 1, len(self.text))
             body = self.text[begin : self.at]
-            if quoted and _MARK.search(body):
+            if quoted and _PLACEHOLDER.search(body):
                 raise BadScript(f"a template stands {_REFUSED['quoted here-document']}")
             self.out.append(body if quoted else _Reader(body, self.name).read("here"))
             end = self.text.find("\n", self.at)

@@ -19,7 +19,7 @@ import msgspec
 
 from haftd.lazy_pattern import lazy_pattern
 
-from .words import CLOSE, OPEN, BadWords, mark_spans, split_words
+from .words import CLOSE, OPEN, BadWords, replace_spans, split_words
 
 MAX_ARGUMENT = 131_071
 """Bytes of one argument or variable (MAX_ARG_STRLEN less the NUL)."""
@@ -185,7 +185,7 @@ def render(source: str, scope: Scope) -> str:
 @lru_cache(maxsize=1024)
 def _expression(source: str) -> str | None:
     inner = source.strip()
-    if inner.startswith("{{") and mark_spans(inner)[0] == f"{OPEN}0{CLOSE}":
+    if inner.startswith("{{") and replace_spans(inner)[0] == f"{OPEN}0{CLOSE}":
         return inner[2:-2].strip("-+ \n\t")
     return None
 
@@ -229,12 +229,12 @@ def spread(expression: str, scope: Scope) -> list[str]:
 
 
 def render_script(source: str, scope: Scope, first: int = 0) -> tuple[str, list[str]]:
-    """Render a script with marks numbered from `first`; return the script and the values in order."""
+    """Render a script with placeholders numbered from `first`; return the script and the values in order."""
     values: list[str] = []
 
     def keep(value: object) -> str:
         text = text_of(value)
-        for number, earlier in enumerate(values):  # a captured block contains marks
+        for number, earlier in enumerate(values):  # a captured block contains placeholders
             text = text.replace(f"{OPEN}{first + number}{CLOSE}", earlier)
         values.append(text)
         return f"{OPEN}{first + len(values) - 1}{CLOSE}"
@@ -312,7 +312,7 @@ def _spans(source: str) -> list[str] | None:
     if _RAW.search(source):
         return None
     try:
-        return mark_spans(source)[1]
+        return replace_spans(source)[1]
     except BadWords:
         return None
 
@@ -321,7 +321,7 @@ def check_expression(expression: str) -> None:
     """Raise `BadTemplate` for a syntax error in an `each`."""
     source = "{{ " + expression + " }}"
     try:
-        single = mark_spans(source)[0] == f"{OPEN}0{CLOSE}"
+        single = replace_spans(source)[0] == f"{OPEN}0{CLOSE}"
     except BadWords as error:
         raise BadTemplate(str(error)) from None
     if not single:

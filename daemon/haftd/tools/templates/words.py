@@ -10,7 +10,7 @@ from haftd.lazy_pattern import lazy_pattern
 OPEN, CLOSE = "\ue000", "\ue001"
 """Brackets around a placeholder's number: private-use characters, refused in command texts."""
 
-_MARK = lazy_pattern(f"{OPEN}(\\d+){CLOSE}")
+_PLACEHOLDER = lazy_pattern(f"{OPEN}(\\d+){CLOSE}")
 _ENDS = {"{{": "}}", "{%": "%}", "{#": "#}"}
 
 
@@ -81,7 +81,7 @@ def _end_of(source: str, start: int, closing: str) -> int:
     return -1
 
 
-def mark_spans(source: str) -> tuple[str, list[str]]:
+def replace_spans(source: str) -> tuple[str, list[str]]:
     if OPEN in source or CLOSE in source:
         raise BadWords("it contains a private-use character (U+E000 or U+E001)")
     out: list[str] = []
@@ -104,5 +104,7 @@ def mark_spans(source: str) -> tuple[str, list[str]]:
 
 def split(source: str) -> list[str]:
     """Split into words, each a template. Raises `BadWords`."""
-    marked, spans = mark_spans(source)
-    return [_MARK.sub(lambda mark: spans[int(mark[1])], word) for word in split_words(marked)]
+    text, spans = replace_spans(source)
+    return [
+        _PLACEHOLDER.sub(lambda match: spans[int(match[1])], word) for word in split_words(text)
+    ]
