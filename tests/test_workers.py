@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[1]
 
@@ -119,6 +122,51 @@ def test_a_run_that_ends_at_the_first_failure_tears_down(tmp_path: Path) -> None
     assert end.returncode == 1 and "stopping after 1 failures" in end.stdout, end.stdout
     assert "passed" not in end.stdout.splitlines()[-1]
     assert (tmp_path / "torn").exists()
+
+
+AHEAD = {
+    "test_ahead.py": """
+import os, signal
+
+def test_ahead():
+    with open("running", "w") as running:
+        running.write("ahead")
+
+def test_kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def test_after_the_kill(): pass
+""",
+    "test_rest.py": f"""
+import os, select
+
+RUNNING = os.open("running", os.O_RDONLY | os.O_NONBLOCK)
+READY = select.select([RUNNING], [], [], {PATIENCE_S})[0]
+
+def test_rest():
+    assert READY
+""",
+}
+
+
+def test_a_file_ahead_runs_while_the_others_are_collected(tmp_path: Path) -> None:
+    for name, text in AHEAD.items():
+        (tmp_path / name).write_text(text)
+    os.mkfifo(tmp_path / "running")
+    end = run(tmp_path, "--workers", "1", "--ahead", "test_ahead.py")
+    assert "1 failed, 3 passed in" in end.stdout, end.stdout + end.stderr
+    assert "the worker of this test ended with status -9" in end.stdout
+    assert end.stderr == ""
+
+
+def test_a_file_ahead_ends_with_a_run_that_cannot_collect(tmp_path: Path) -> None:
+    (tmp_path / "test_ahead.py").write_text(
+        "import pathlib\ndef test_ahead(tmp_path): pathlib.Path('ran').touch()\n"
+    )
+    (tmp_path / "test_rest.py").write_text("raise LookupError\n")
+    end = run(tmp_path, "--workers", "2", "--ahead", "test_ahead.py")
+    assert end.returncode == 2 and "1 error in" in end.stdout, end.stdout + end.stderr
+    assert end.stderr == ""
 
 
 @pytest.mark.parametrize("words", [["--workers", "2", "--collect-only"], []])

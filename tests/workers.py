@@ -1,7 +1,8 @@
 """Test workers that are forked when all tests are collected: `pytest -p tests.workers --workers N`.
 Other than workers of pytest-xdist, which each import and collect everything anew, forked ones
 start at once with what their parent has collected. A worker takes the next file when it is done
-with one, so that the fixtures of a file are made once."""
+with one, so that the fixtures of a file are made once. While the parent collects, a worker that
+was forked before has the files of `--ahead`, which it collects itself."""
 
 from __future__ import annotations
 
@@ -27,59 +28,146 @@ File = list[int]
 _MANY = 20
 """Files of a run in which the workers share one server that forks daemons (tests/forkserver.py)."""
 
+LONGEST = (
+    "tests/e2e/test_user_service.py",
+    "tests/e2e/test_upkeep.py",
+    "tests/e2e/test_idle.py",
+    "tests/e2e/test_mcp_servers.py",
+    "tests/faults/test_orphans.py",
+    "tests/e2e/test_stop_signals.py",
+    "tests/e2e/test_busy_programs.py",
+    "tests/cases/test_c_processes.py",
+    "tests/e2e/test_end_cleanup.py",
+    "tests/faults/test_whole.py",
+    "tests/faults/test_load.py",
+    "tests/cases/test_k_l_p_start_and_environment.py",
+    "tests/cases/test_i_j_status_and_handles.py",
+    "tests/runtimes/test_screen.py",
+    "tests/runtimes/test_corpus.py",
+    "tests/runtimes/test_paint.py",
+    "tests/client/test_with_haftd.py",
+    "tests/host/test_recovery.py",
+    "tests/mutants/test_mutants.py",
+    "tests/mcp/test_protocol.py",
+    "tests/cases/test_t_terminals.py",
+    "tests/schemas/test_calls.py",
+    "tests/test_rerun.py",
+    "tests/test_workers.py",
+    "tests/test_dependencies.py",
+    "tests/test_import_stubs.py",
+    "tests/test_docs.py",
+)
+"""Files that take the longest or mostly wait: first, so that no worker is left with one at the end."""
+
+AHEAD = ("tests/e2e/test_user_service.py", "tests/faults/test_orphans.py")
+"""Files that keep a worker each busy while the parent collects."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--workers", type=int, default=0, help="run the tests of each file in one of N forks"
     )
+    parser.addoption(
+        "--ahead",
+        action="append",
+        metavar="FILE",
+        help="a file that has a worker while the others are collected; in a run of all tests "
+        f"the default is {' and '.join(AHEAD)}",
+    )
+
+
+_WORKERS = pytest.StashKey["_Workers"]()
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Start the workers that run files ahead, and the server that all workers share."""
+    options = session.config.option
+    if not options.workers or options.collectonly:
+        return
+    workers = session.stash[_WORKERS] = _Workers(session)
+    ahead = options.ahead or ()
+    if not ahead and session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        ahead = AHEAD
+    if ahead:
+        workers.share_server()
+    for file in ahead[: options.workers]:
+        workers.start_ahead(session.config.rootpath / file)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the longest files first, all others in their order."""
+    places = {name: at for at, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Run the tests in workers; leave a run without workers, or of nothing, to pytest."""
-    count = session.config.getoption("--workers")
-    if not count or session.testsfailed or session.config.option.collectonly:
+    workers = session.stash.get(_WORKERS, None)
+    if workers is None or session.testsfailed:
         return None
-    files: dict[Path, File] = {}
-    for place, item in enumerate(session.items):
-        files.setdefault(item.path, []).append(place)
-    _Workers(session, deque(files.values())).run(min(count, len(files)))
+    workers.run()
     return True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End the workers of a run that was not begun or not finished."""
+    if (workers := session.stash.get(_WORKERS, None)) is not None:
+        workers.end()
 
 
 class _Workers:
     """The parent's side: hands out files, and reports what the workers report."""
 
-    def __init__(self, session: pytest.Session, files: deque[File]) -> None:
+    def __init__(self, session: pytest.Session) -> None:
         self._session = session
-        self._files = files
+        self._files: deque[File] = deque()
         self._workers: dict[Connection, _Worker] = {}
         self._numbers = itertools.count()
 
-    def run(self, count: int) -> None:
-        """Run all files in this many workers, until a failure that ends the session."""
-        # A few files may need no server; tests/processor_time.py counts a worker with its own.
-        is_counted = getattr(self._session.config.option, "cpu_durations", None) is not None
-        if len(self._files) > _MANY and not is_counted:
+    def share_server(self) -> None:
+        """Let the workers share a server, but for tests/processor_time.py, which counts a worker
+        with its own."""
+        if getattr(self._session.config.option, "cpu_durations", None) is None:
             share_server()
-        try:
-            for _ in range(count):
-                self._fork()
-            while self._workers:
-                for connection in wait([*self._workers]):
-                    assert isinstance(connection, Connection)
-                    self._receive(connection)
-                if self._session.shouldfail:
-                    raise self._session.Failed(self._session.shouldfail)
-                if self._session.shouldstop:
-                    raise self._session.Interrupted(self._session.shouldstop)
-        finally:
-            # A worker whose parent has gone ends after its test.
-            for connection, worker in self._workers.items():
-                connection.close()
-                os.waitpid(worker.pid, 0)
 
-    def _fork(self) -> None:
+    def start_ahead(self, file: Path) -> None:
+        """Start a worker that collects and runs this file."""
+        self._fork(file)
+
+    def run(self) -> None:
+        """Run all files, until a failure that ends the session."""
+        files: dict[Path, File] = {}
+        for place, item in enumerate(self._session.items):
+            files.setdefault(item.path, []).append(place)
+        for worker in self._workers.values():
+            assert worker.ahead is not None
+            worker.left.extend(files.pop(worker.ahead, ()))
+        self._files.extend(files.values())
+        # A few files may need no server.
+        if len(files) > _MANY:
+            self.share_server()
+        count = self._session.config.option.workers
+        while self._files and len(self._workers) < count:
+            self._fork()
+        while self._workers:
+            for connection in wait([*self._workers]):
+                assert isinstance(connection, Connection)
+                self._receive(connection)
+            if self._session.shouldfail:
+                raise self._session.Failed(self._session.shouldfail)
+            if self._session.shouldstop:
+                raise self._session.Interrupted(self._session.shouldstop)
+
+    def end(self) -> None:
+        """End the workers that are left; one whose parent has gone ends after its test."""
+        for connection, worker in self._workers.items():
+            connection.close()
+            os.waitpid(worker.pid, 0)
+        self._workers.clear()
+
+    def _fork(self, ahead: Path | None = None) -> None:
         number = next(self._numbers)
         # Before the fork, so that the workers share the folder above their own.
         basetemp = _folders(self._session).getbasetemp()
@@ -88,10 +176,11 @@ class _Workers:
         if pid == 0:
             for one in (ours, *self._workers):
                 one.close()
-            _work(self._session, theirs, basetemp / f"worker{number}")
+            _work(self._session, theirs, basetemp / f"worker{number}", ahead)
         theirs.close()
-        self._workers[ours] = _Worker(pid)
-        self._hand_out(ours)
+        self._workers[ours] = _Worker(pid, ahead)
+        if ahead is None:
+            self._hand_out(ours)
 
     def _hand_out(self, connection: Connection) -> None:
         worker = self._workers[connection]
@@ -107,11 +196,13 @@ class _Workers:
             self._end(connection)
             return
         item = self._session.items[worker.left.popleft()]
+        # A worker ahead has collected on its own.
+        assert all(report["nodeid"] == item.nodeid for report in reports)
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         for report in reports:
             self._report(item, report)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-        if not worker.left:
+        if not worker.left and worker.ahead is None:
             self._hand_out(connection)
 
     def _report(self, item: pytest.Item, data: dict[str, Any]) -> None:
@@ -119,14 +210,18 @@ class _Workers:
         item.ihook.pytest_runtest_logreport(report=report)
 
     def _end(self, connection: Connection) -> None:
-        """Replace a worker that has ended within a test, which has failed."""
+        """Replace a worker that has ended: ahead of the others, or within a test, which has failed."""
         worker = self._workers.pop(connection)
         connection.close()
         status = os.waitstatus_to_exitcode(os.waitpid(worker.pid, 0)[1])
-        if not worker.left:
-            if status:
-                raise RuntimeError(f"a test worker ended with status {status}; see its output")
-            return
+        if worker.left:
+            self._fail(worker, status)
+        elif status:
+            raise RuntimeError(f"a test worker ended with status {status}; see its output")
+        if self._files:
+            self._fork()
+
+    def _fail(self, worker: _Worker, status: int) -> None:
         item = self._session.items[worker.left.popleft()]
         text = f"the worker of this test ended with status {status}"
         report = pytest.TestReport(
@@ -135,15 +230,15 @@ class _Workers:
         item.ihook.pytest_runtest_logreport(report=report)
         if worker.left:
             self._files.appendleft(list(worker.left))
-        if self._files:
-            self._fork()
 
 
 class _Worker:
-    """The process of a worker, and the tests of its file that are not yet reported."""
+    """The process of a worker, the file that it runs `ahead`, if any, and the tests of its file that
+    are not yet reported."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, ahead: Path | None) -> None:
         self.pid = pid
+        self.ahead = ahead
         self.left: deque[int] = deque()
 
 
@@ -157,13 +252,18 @@ class _Between:
         return [self._session]
 
 
-def _work(session: pytest.Session, parent: Connection, basetemp: Path) -> NoReturn:
-    """Run the files that the parent hands out, as a process of its own."""
+def _work(
+    session: pytest.Session, parent: Connection, basetemp: Path, ahead: Path | None
+) -> NoReturn:
+    """Run the file `ahead`, or those that the parent hands out, as a process of its own."""
     status = 1
     try:
         reports = _set_up_process(session.config, basetemp)
-        while places := _next_file(parent):
-            _run_file(session, parent, places, reports)
+        if ahead is None:
+            while places := _next_file(parent):
+                _run_file(session, parent, places, reports)
+        elif _collect(session, ahead):
+            _run_file(session, parent, range(len(session.items)), reports)
         session._setupstate.teardown_exact(None)
         # Shows what was left open by the last tests.
         gc.collect()
@@ -211,6 +311,14 @@ def _set_up_process(config: pytest.Config, basetemp: Path) -> _Reports:
     config.pluginmanager.unregister(name="terminalreporter")
     config.pluginmanager.register(reports)
     return reports
+
+
+def _collect(session: pytest.Session, file: Path) -> bool:
+    """Collect the file; return false where the parent will report that it cannot be."""
+    session.config.args = [str(file)]
+    session.config.option.workers = 0
+    session.config.hook.pytest_collection(session=session)
+    return not session.testsfailed
 
 
 def _folders(owner: pytest.Session | pytest.Config) -> TempPathFactory:
