@@ -152,10 +152,10 @@ class _NoHttp(HandshakeError):
 
 
 class _Upgrade(trio.abc.Stream):
-    """A stream whose first line must be a reply of HTTP with the status 101.
+    """Stream whose first line must be a reply of HTTP with the status 101.
 
-    Another one raises `ConnectionRejected` or `_NoHttp`: the library would wait for the rest of the
-    reply, which a server of another protocol never sends.
+    Another line raises `ConnectionRejected` or `_NoHttp`: the library would wait for the rest of
+    the reply, which a server of another protocol never sends.
     """
 
     def __init__(self, stream: trio.abc.Stream) -> None:

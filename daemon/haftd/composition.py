@@ -335,7 +335,7 @@ def assemble(
 
 
 def _programs() -> tuple[str, str]:
-    """Return this process's programs, in the folder of the installation's other programs."""
+    """Return this process's programs, beside which the installation's others are."""
     return sys.executable, sys.argv[0]
 
 

@@ -58,7 +58,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class Raw(msgspec.Struct, frozen=True):
-    """Another form: the text is the output."""
+    """Any other text, which is the output."""
 
 
 class Malformed(msgspec.Struct, frozen=True):

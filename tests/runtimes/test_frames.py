@@ -140,10 +140,10 @@ async def test_an_incomplete_frame_is_reported_and_shown_after_its_timeout(
 @pytest.mark.parametrize("before", [b"", b"old"])
 def test_a_frame_may_be_long_wherever_in_the_output_it_begins(base: int, before: bytes) -> None:
     frames, start = Frames(), base + len(before)
-    frames.see(before + BEGIN, base)
+    frames.feed(before + BEGIN, base)
     assert frames.start == start
     rest = _MAX_FRAME - len(BEGIN)
-    frames.see(b"x" * rest, start + len(BEGIN))
+    frames.feed(b"x" * rest, start + len(BEGIN))
     assert frames.start == start
-    frames.see(b"x", start + len(BEGIN) + rest)
+    frames.feed(b"x", start + len(BEGIN) + rest)
     assert frames.start is None

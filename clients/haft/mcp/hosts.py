@@ -156,7 +156,8 @@ class Entry:
 def entry_for(
     host: str, env: Mapping[str, str], root: str | None, more: Sequence[str] = ()
 ) -> Entry:
-    """Return the entry of haft for a host, with `more` options; raise `SetupFailed` if it needs a root."""
+    """Return the entry of haft for a host, with `more` options. Raises `SetupFailed` if the host
+    needs a root."""
     about = HOSTS[host]
     if about.needs_root and root is None:
         raise SetupFailed(

@@ -214,7 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _is_admitted(self) -> bool:
-        # Of two, a server on the way may have read the other one.
+        # A proxy may have read the other one of two.
         if any(len(self.headers.get_all(name, ())) > 1 for name in _SINGLE):
             self._refuse(400, f"Each of the headers {', '.join(_SINGLE)} may come once.")
             return False

@@ -39,8 +39,8 @@ class TerminalReader(msgspec.Struct, frozen=True, gc=False):
     def read(self, spool: Spool, start: int, max_bytes: int, *, final: bool) -> TerminalChunk:
         """Return up to `max_bytes` of filtered output from `start`.
 
-        An incomplete sequence waits, or with `final` is left out. One of up to `MAX_SEQUENCE` bytes
-        may come on top of `max_bytes`.
+        An incomplete sequence waits, or with `final` is left out. A sequence of up to
+        `MAX_SEQUENCE` bytes may exceed `max_bytes`.
         """
         if max_bytes <= 0 or start >= spool.end:
             return TerminalChunk(b"", start)

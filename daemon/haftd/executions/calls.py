@@ -171,7 +171,8 @@ def _own_name(own: str) -> str:
 
 
 def _changeable(policy: AccessPolicy, root: str) -> tuple[Grant, ...]:
-    """Return the grants of a mediated tool; without rules about files it may change the root."""
+    """Return the grants of a mediated tool; without rules about files, the tool may change the
+    root."""
     grants = grants_of(policy)
     return (Grant(root, frozenset({"update"})),) if grants is None else grants
 

@@ -197,7 +197,8 @@ class Supervisor:
                 nursery.start_soon(self.abort, execution, by)
 
     async def _take_turn(self) -> None:
-        """Wait for a turn, counted in `_due`; the only one goes on in this pass of the loop."""
+        """Wait for a turn among the scheduled starts and ends (`_due`); a single one goes on in
+        this pass of the loop."""
         try:
             if self._due == 1:
                 await trio.lowlevel.checkpoint_if_cancelled()

@@ -1,7 +1,7 @@
-"""Callbacks for readable descriptors: one task of the loop waits for all of them. A callback must
-not raise. `unwatch` comes before the descriptor is closed. `LoopLocal` has such a value of each loop.
+"""Callbacks for readable descriptors: one task of the loop waits for all of them.
 
-`call_after` saves a pass of the loop for the consequences of several callbacks.
+A callback must not raise. Call `unwatch` before a descriptor is closed. `call_after` saves a pass
+of the loop for what several callbacks cause.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class LoopLocal(Generic[T]):
-    """A value of each trio run, made when first asked for."""
+    """One value per trio run, made on first use."""
 
     __slots__ = ("_make", "_var")
 

@@ -77,9 +77,10 @@ _timer = readiness.LoopLocal("timer", _Timer)
 
 
 def call_in(seconds: float, callback: Callable[[], object]) -> bool:
-    """Call `callback` once after `seconds`; an equal callback's time is replaced. It must not raise.
+    """Call `callback` once after `seconds`; an equal callback's time is replaced. The callback must
+    not raise.
 
-    Returns False without a timer: it is not called then.
+    Returns False without a timer, and then never calls.
     """
     timer = _timer.get()
     if timer.fd < 0:

@@ -29,8 +29,8 @@ _MAX_DRAWING_S = 0.1
 class IdleEvidence(msgspec.Struct):
     """Idle evidence of a process with short timed waits, without output since `since`.
 
-    It waits for input once a wait of each recorded length has ended without output and work: a new
-    length may be the rest of a longer wait, an equal one proves nothing new. Waits from
+    The process waits for input once a wait of each recorded length has ended without output and
+    work: a new length may be the rest of a longer wait, an equal one proves nothing new. Waits from
     `_MIN_LEARNED_MS` to `known_poll_ms` were learned at earlier prompts and need not end.
     """
 

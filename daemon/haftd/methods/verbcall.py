@@ -206,7 +206,7 @@ def _properties(tool: Tool) -> Iterable[str]:
 def _without_handle(
     services: StartServices, params: ToolsCallParams, session: str, state: object
 ) -> object:
-    """Return the state; forget a handle of this call that has ended and been read: no call can name it."""
+    """Return the state; forget an ended handle of this call, which no call can name."""
     has_no_name = isinstance(params.call_id, UnsetType)
     if has_no_name and isinstance(state, Stopped) and _is_whole(state):
         registry = services.access.registry

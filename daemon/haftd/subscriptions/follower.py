@@ -73,15 +73,15 @@ class Follower:
         events: frozenset[PushEvent],
         queue: PushQueue,
         execution_of: Callable[[Handle], Execution | None],
-        over: Callable[[Handle], None],
+        on_complete: Callable[[Handle], None],
         offset: int | None = None,
         terminal: TerminalReader | None = None,
         *,
         names_session: bool = False,
         backpressure: bool = False,
     ) -> None:
-        """Follow the output from `offset`, by default from its end; `over` is called after the end was
-        sent.
+        """Follow the output from `offset`, by default from its end; `on_complete` is called after
+        the end was sent.
 
         With `backpressure` the process waits for the reader of the bytes.
         """
@@ -92,7 +92,7 @@ class Follower:
         self._events = events
         self._queue = queue
         self._execution_of = execution_of
-        self._on_complete = over
+        self._on_complete = on_complete
         self._sent_offset = handle.readable_end() if offset is None else offset
         """End of the output sent."""
         self._tail = OutputTail(handle, self._sent_offset) if "output" in events else None
@@ -247,7 +247,8 @@ class Follower:
         return True
 
     def _send_screen(self, is_over: bool) -> bool:
-        """Send changes of the screen, or schedule those that come too soon; return True if there were any."""
+        """Send changes of the screen, or schedule changes that come too soon; return True if any
+        were sent."""
         handle, now = self._handle, trio.current_time()
         execution = self._execution_of(handle)
         if now < self._next_screen_at and not is_over:

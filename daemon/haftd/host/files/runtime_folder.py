@@ -2,7 +2,7 @@
 
 A stale socket is probed, then unlinked, and only while the path leads to the same inode: a service
 manager binds its own socket there. systemd-tmpfiles (tmpfiles.d(5)) skips a locked folder and
-sticky files. Other age cleaners may not, so the files are watched as well.
+sticky files. Other age cleaners may remove them, so the files are watched as well.
 """
 
 from __future__ import annotations

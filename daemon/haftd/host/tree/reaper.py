@@ -61,8 +61,8 @@ class Reaper:
         self._wakened.set()
 
     def _has_ended(self) -> bool:
-        """Return True if the first ended child is none that a task awaits by its pidfd: this task's
-        turn for each leader would cost more than the end itself. A signal handler calls this."""
+        """Return True if the first ended child is awaited by no task: to wake this task for each
+        leader would cost more than its end. Called by a signal handler."""
         info = _untaken_end(os.P_ALL, 0)
         if info is None:
             return False

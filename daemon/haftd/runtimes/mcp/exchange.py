@@ -43,7 +43,7 @@ _DONE = ("completed", "failed", "cancelled")
 
 
 class Exchange:
-    """Call with the tag of its handle (`mark`); `silence_s` bounds the time without progress."""
+    """Call of a tool; `silence_s` bounds the time without progress."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Exchange:
     async def run(
         self, tool: str, listed: ServedTool | None, arguments: Mapping[str, Any]
     ) -> CallResult:
-        """Return the result of the call; an unanswered question ends it. Raises `ToolFailed`,
+        """Return the call's result; an unanswered question ends the call. Raises `ToolFailed`,
         `Disconnected`."""
         self._restart_clock()
         with self._scope:

@@ -118,7 +118,7 @@ class LiveControl(PipeControl):
 
 
 class Live:
-    """One run; without `requests`, requests are output."""
+    """One run of a live tool; without `requests`, requests are output."""
 
     def __init__(
         self,

@@ -96,7 +96,7 @@ def current() -> LoopPass | None:
 
 
 async def in_turn(draw: Callable[[], bool]) -> bool:
-    """Run `draw` in order, one a pass; return its result."""
+    """Run `draw` in order of the calls, one per pass of the loop; return its result."""
     now = current()
     if now is None:
         raise AssertionError("only a task of the loop waits in line")

@@ -25,7 +25,7 @@ class Frames:
         self.start: int | None = None
         self._tail = b""
 
-    def see(self, data: bytes, offset: int) -> None:
+    def feed(self, data: bytes, offset: int) -> None:
         """Parse `data` at `offset`. A frame with a query, or above `_MAX_FRAME` bytes, is shown at
         once: the process may await the reply."""
         tail, whole = self._tail, self._tail + data

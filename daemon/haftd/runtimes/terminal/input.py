@@ -312,7 +312,7 @@ class TerminalInput:
             return ()
 
     def _end_of_input(self, modes: pseudo_terminal.Modes) -> bytes:
-        """Return the EOF characters: after a begun line the first only submits it."""
+        """Return the EOF characters: the first of two submits a begun line."""
         eof = modes.eof or b"\x04"
         return eof * 2 if modes.canonical and self._line else eof
 

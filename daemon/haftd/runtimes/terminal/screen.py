@@ -186,7 +186,7 @@ class Screen:
         return True
 
     def hold(self, data: bytes) -> None:
-        self._frames.see(data, self._bytes + self._waiting_size)
+        self._frames.feed(data, self._bytes + self._waiting_size)
         self._waiting.append(data)
         self._waiting_size += len(data)
         self._eager = self._eager or b"\x1b" in data

@@ -42,7 +42,7 @@ def sandbox_of(tool: Tool, policy: AccessPolicy | None, root: str, runtime: str)
 
 
 def mediated_policy(tool: Tool, policy: AccessPolicy | None) -> AccessPolicy:
-    """Return a mediated tool's rules: without any it may do nothing."""
+    """Return a mediated tool's rules: without rules the tool may do nothing."""
     return policy or (AccessPolicy() if tool.unsafe else NOTHING)
 
 

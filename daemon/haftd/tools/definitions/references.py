@@ -1,5 +1,5 @@
 """Endless `$ref` cycles in a schema: one through a choice, `allOf`, `not` or a condition returns to
-the same value: a validator never ends. One through `properties` or `items` describes a tree."""
+the same value: a validator never ends. A cycle through `properties` or `items` describes a tree."""
 
 from __future__ import annotations
 

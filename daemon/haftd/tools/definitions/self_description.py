@@ -52,12 +52,12 @@ class ToolFault(str):
 
 
 def mark_self_describing(tool: Tool, values: Mapping[str, Any]) -> Tool:
-    """Mark a tool as self-describing where the fields permit it: local, on pipes, no parameter with a
-    type.
+    """Mark a tool as self-describing where the fields permit it: local, on pipes, no parameter with
+    a type.
 
     The program must describe the tool if it gets the whole `tool`, `context` or action (a shell
-    script: `context`). It may with a structured `output`, `source = "local.<name>"` (one of several
-    tools), or the older form, whose programs need not know the request.
+    script: `context`); it may, with a structured `output`, with `source = "local.<name>"` (one of
+    several tools), or in the older form, whose programs need not know the request.
     """
     entry = str(values.get("source", "")).partition(".")[2] if tool.source == "local" else ""
     tool = replace(tool, entry=entry) if entry else tool
