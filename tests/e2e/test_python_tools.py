@@ -241,6 +241,32 @@ def test_a_changed_tool_file_is_described_again(daemon: RunningDaemon) -> None:
             assert list(listed["grow"]["parameters"]["properties"]) == [parameter]
 
 
+def test_a_file_is_run_once_to_describe_the_functions_that_start_the_same(
+    daemon: RunningDaemon, tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs"
+    daemon.tools(
+        "import os\nfrom haft.tools import tool\n"
+        f"with open({str(runs)!r}, 'a') as runs:\n    print(os.environ.get('MODE'), file=runs)\n"
+        "@tool\ndef one(a: int): ...\n@tool\ndef two(b: int): ...\n"
+        "@tool(env={'MODE': 'other'})\ndef other(c: int): ...\n"
+        "@tool\ndef faulty(d: complex): ...\n",
+        "several.py",
+    )
+    with daemon.connect() as wire:
+        wire.call("tools/reload")
+        for _ in "ab":
+            listed = wire.call("tools/list")
+            parameters = {tool["name"]: tool["parameters"] for tool in listed["tools"]}
+            names = {"one": "a", "two": "b", "other": "c"}
+            assert {name: [*parameters[name]["properties"]] for name in names} == {
+                name: [parameter] for name, parameter in names.items()
+            }
+            (problem,) = listed["problems"]
+            assert problem["key"] == "tools.faulty", problem
+            assert sorted(runs.read_text().split()) == ["None", "other"]
+
+
 FAULTS: list[tuple[str, str]] = [
     ("from haft.tools import tool\n@tool\ndef f(x: complex): ...\n", "has no form in JSON"),
     ("from haft.tools import tool\n@tool\ndef f(*args): ...\n", "cannot be given by name"),

@@ -1,5 +1,5 @@
-"""Self-descriptions of tools: each program is asked once, on first need. The builtin tool
-`describe_tools` is their text.
+"""Self-descriptions of tools: each program is asked once, on first need; a tool file once for its
+functions that start the same. The builtin tool `describe_tools` is their text.
 
 The answer or failure holds until definition or program file changes.
 """
@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 import structlog
 import trio
+from msgspec.structs import replace
 
 from haft_protocol.errors import RpcError
 from haft_protocol.methods import ToolDescription
@@ -23,9 +24,10 @@ from haftd.runtimes.builtin import Builtin
 from haftd.runtimes.mcp.servers import Servers
 from haftd.runtimes.process.helper import Failed
 from haftd.tools.calls.environment import path_of
-from haftd.tools.calls.resolve import CallContext, resolve
+from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.definition import Tool
+from haftd.tools.definitions.functions import is_function
 from haftd.tools.definitions.self_description import Descriptions, Undescribed, read_description
 from haftd.tools.lists.full_description import page
 
@@ -37,6 +39,8 @@ _TIMEOUT_S = 10.0
 _MAX_WORDS = 5
 """Words of a command that may name a file: an interpreter's script comes early."""
 _MAX_STDERR_LENGTH = 200
+
+_DAEMON_FAILED = "could not be asked: the daemon failed, and its log says why"
 
 _FileStats = dict[str, tuple[int, int, int] | None]
 """A program's files, also missing files, with stat data that changes with the file."""
@@ -86,41 +90,66 @@ class Describer(msgspec.Struct, eq=False):
     async def ask(self, tools: Iterable[Tool], root: str) -> None:
         """Wait until each tool has a description or failure; cancellation stops no run."""
         async with trio.open_nursery() as nursery:
-            for tool in tools:
-                nursery.start_soon(self._describe, tool, root)
+            for group in self._grouped(tools, root):
+                nursery.start_soon(self._describe, group, root)
 
     def stop(self) -> None:
         for run in self._under_way.values():
             run.scope.cancel()
 
-    async def _describe(self, tool: Tool, root: str) -> None:
+    def _grouped(self, tools: Iterable[Tool], root: str) -> list[list[Tool]]:
+        """Group the functions that one run of their file describes: all that start the same."""
+        groups: list[tuple[object, list[Tool]]] = []
+        for tool in tools:
+            start = self._start_of_function(tool, tool.root or root)
+            same = [group for other, group in groups if other == start] if start else []
+            if same:
+                same[0].append(tool)
+            else:
+                groups.append((start, [tool]))
+        return [group for _, group in groups]
+
+    async def _describe(self, tools: Sequence[Tool], root: str) -> None:
         # Another root's failure is no evidence.
-        while self.descriptions.lacks(tool, root):
-            run = self._under_way.get(tool)
+        while lacking := [tool for tool in tools if self.descriptions.lacks(tool, root)]:
+            run = next(filter(None, map(self._under_way.get, lacking)), None)
             if run is None:
-                run = self._under_way[tool] = _DescriptionRun()
-                self.nursery.start_soon(self._ask, tool, root, run)
+                run = _DescriptionRun()
+                self._under_way.update(dict.fromkeys(lacking, run))
+                self.nursery.start_soon(self._ask, lacking, root, run)
             await run.over.wait()
 
-    async def _ask(self, tool: Tool, root: str, run: _DescriptionRun) -> None:
+    async def _ask(self, tools: Sequence[Tool], root: str, run: _DescriptionRun) -> None:
+        """Run the program of the first of the tools, which describes them all."""
+        tool = tools[0]
         root = tool.root or root
-        outcome: Tool | str = "was not waited for: haftd is shutting down"
+        printed: bytes | Failed | str = "was not waited for: haftd is shutting down"
         files: _FileStats = {}
-        hangs = False
         try:
             with run.scope:
                 files = self._file_stats(tool, root)
                 printed = await self.helpers.run(
                     tool, "schema", root=root, session="", timeout_s=_TIMEOUT_S
                 )
-                outcome = _read(tool, printed)
-                hangs = isinstance(printed, Failed) and printed.kind == "time"
         except Exception:
             log.exception("a tool could not be asked", tool=tool.name)
-            outcome = "could not be asked: the daemon failed, and its log says why"
+            printed = _DAEMON_FAILED
         finally:
-            del self._under_way[tool]
+            for asked in tools:
+                del self._under_way[asked]
             run.over.set()
+        for asked in tools:
+            self._learn(asked, root, printed, files)
+
+    def _learn(
+        self, tool: Tool, root: str, printed: bytes | Failed | str, files: _FileStats
+    ) -> None:
+        try:
+            outcome = printed if isinstance(printed, str) else _read(tool, printed)
+        except Exception:
+            log.exception("a description could not be read", tool=tool.name)
+            outcome = _DAEMON_FAILED
+        hangs = isinstance(printed, Failed) and printed.kind == "time"
         self.descriptions.learn(tool, root, outcome, anywhere=hangs)
         places = self._watched_files.setdefault(tool, {})
         while len(places) >= _MAX_ROOTS:
@@ -129,13 +158,24 @@ class Describer(msgspec.Struct, eq=False):
         if not isinstance(outcome, Tool):
             log.warning("a tool has not described itself", tool=tool.name, why=outcome)
 
-    def _file_stats(self, tool: Tool, root: str) -> _FileStats:
+    def _start_of_function(self, tool: Tool, root: str) -> tuple[object, ...] | None:
+        """Return all of the start but the call, on which the description does not depend; None for
+        other programs."""
+        resolved = self._resolved(tool, root) if is_function(tool) else None
+        return None if resolved is None else (tool.root, replace(resolved, context_json=""))
+
+    def _resolved(self, tool: Tool, root: str) -> ResolvedCall | None:
         path = path_of(self.helpers.calls.settings.environ)
+        context = CallContext(root=root, session="", handle="", action="schema", path=path)
         try:
-            context = CallContext(root=root, session="", handle="", action="schema", path=path)
-            launch = resolve(tool, {}, context).launch
+            return resolve(tool, {}, context)
         except RpcError:
+            return None
+
+    def _file_stats(self, tool: Tool, root: str) -> _FileStats:
+        if (resolved := self._resolved(tool, root)) is None:
             return {}
+        path, launch = path_of(self.helpers.calls.settings.environ), resolved.launch
         files = [os.path.join(launch.cwd, word) for word in launch.argv[:_MAX_WORDS]]  # noqa: PTH118
         if launch.argv and "/" not in launch.argv[0]:
             files[:1] = _path_entries(launch.argv[0], path)

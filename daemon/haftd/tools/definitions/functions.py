@@ -23,6 +23,8 @@ from .fields import NAME
 if TYPE_CHECKING:
     import ast
 
+    from .definition import Tool
+
 
 GROUP = "haft.tools"
 
@@ -32,6 +34,7 @@ _ACTION = "{{ context.action }}"
 _MODULE = "haft.tools"
 """Module of the decorator; a file without this name has no tools."""
 
+_WORKER = (sys.executable, "-P", "-m", _MODULE)
 _DECORATOR = "tool"
 _NOT_SET = frozenset({"command", "source", "runtime", "output", "parameters"})
 
@@ -66,7 +69,13 @@ def _parse(text: str) -> ast.Module:
 def _program(path: Path, text: str) -> list[str]:
     if text.startswith("#!") and os.access(path, os.X_OK):
         return [str(path)]
-    return [sys.executable, "-P", "-m", _MODULE, str(path)]
+    return [*_WORKER, str(path)]
+
+
+def is_function(tool: Tool) -> bool:
+    """True if the program is the worker process, whose description of a file has all its functions,
+    whichever is asked for."""
+    return tool.command is not None and tool.command.words[: len(_WORKER)] == _WORKER
 
 
 def _definition(program: Sequence[str]) -> dict[str, Any]:
@@ -120,7 +129,7 @@ def packaged_functions(
             continue
         reference = f"{entry.module}:{entry.object}"
         program = ["--entry", reference, "--path", entry.folder]
-        definition = _definition([sys.executable, "-P", "-m", _MODULE, *program])
+        definition = _definition([*_WORKER, *program])
         place: dict[tuple[str, ...], int] = {("tools", entry.name): entry.line}
         documents.append(Document(entry.file, {"tools": {entry.name: definition}}, place))
     return documents
