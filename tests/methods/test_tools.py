@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import get_args
+import threading
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import pytest
 
-from haft_protocol.methods import Provider
+from haft_protocol.methods import Provider, ToolDescription, ToolsDescribeParams
+from haftd.caller import Caller
+from haftd.methods.base import DeferredReply
+from haftd.methods.tools import tools_describe
 from tests.running_daemon import RunningDaemon
 from tests.schemas.provider_judges import JUDGES, refusals
 from tests.wire import Refused
@@ -88,3 +93,24 @@ def test_tools_are_described_in_full_in_the_requested_order(shared_daemon: Runni
         with pytest.raises(Refused) as caught:
             wire.call("tools/describe", tools=[])
         assert caught.value.code == -32602
+
+
+async def test_the_files_of_a_tools_rules_are_looked_at_in_a_thread() -> None:
+    """A folder of a network that has stalled holds up no other call."""
+    threads: list[threading.Thread] = []
+
+    def look() -> str:
+        threads.append(threading.current_thread())
+        return "why"
+
+    description = ToolDescription("t", "", "", "", False, (), (), access=("It may read a.",))
+    plain: Any = SimpleNamespace(describe=lambda *_: (description, None))
+    ruled: Any = SimpleNamespace(describe=lambda *_: (description, look))
+    caller, params = Caller("unix", 1), ToolsDescribeParams(tools=("t",))
+    at_once = tools_describe(plain, caller, params)
+    assert not isinstance(at_once, DeferredReply) and at_once.tools == (description,)
+    later = tools_describe(ruled, caller, params)
+    assert isinstance(later, DeferredReply) and not threads
+    result: Any = await later.run()
+    assert result.tools[0].access == ("Refused here: why", "It may read a.")
+    assert threads != [threading.main_thread()]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -80,18 +80,20 @@ class Starter(msgspec.Struct):
         ready = self._prepared(tool, params.args, context, call_id, client)
         return replace(ready, splits_stderr=params.split_stderr, is_transient=not params.retain)
 
-    def describe(self, name: str, named_root: str | None) -> ToolDescription:
-        """Describe a tool, with the refusal of its rules in this root; raises as
-        `Catalogue.describe`."""
+    def describe(
+        self, name: str, named_root: str | None
+    ) -> tuple[ToolDescription, Callable[[], str] | None]:
+        """Describe a tool; raises as `Catalogue.describe`.
+
+        The function returns the refusal of the tool's rules in this root, or an empty string. It
+        reads files, for a thread; None for a tool without rules.
+        """
         description = self.catalogue.describe(name, named_root)
         if isinstance(description.access, UnsetType):
-            return description
+            return description, None
         tool = self.catalogue.ready(name, named_root, ())
         root = self.launch_settings.root if named_root is None else named_root
-        refusal = self.calls.sandbox_refusal(tool, _runs_in(tool, root))
-        if not refusal:
-            return description
-        return replace(description, access=(f"Refused here: {refusal}", *description.access))
+        return description, partial(self.calls.sandbox_refusal, tool, _runs_in(tool, root))
 
     def change(self, ready: Prepared, new_args: Mapping[str, Any]) -> Prepared:
         """Return the spawn with other arguments, under the same definition even if replaced."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import starmap
+
+import trio
 from msgspec import UnsetType
+from msgspec.structs import replace
 
 from haft_protocol.methods import (
     Empty,
     ReloadResult,
+    ToolDescription,
     ToolsDescribeParams,
     ToolsDescribeResult,
     ToolsListParams,
@@ -43,10 +49,30 @@ def tools_list(
 
 def tools_describe(
     starter: Starter, caller: Caller, params: ToolsDescribeParams
-) -> ToolsDescribeResult:
-    """Describe the tools in full; an unknown one fails the call."""
+) -> ToolsDescribeResult | DeferredReply:
+    """Describe the tools in full; an unknown one fails the call. A thread looks which rules would be
+    refused."""
     root = None if isinstance(params.root, UnsetType) else params.root
-    return ToolsDescribeResult(tuple(starter.describe(name, root) for name in params.tools))
+    described = [starter.describe(name, root) for name in params.tools]
+    if all(look is None for _, look in described):
+        return ToolsDescribeResult(tuple(description for description, _ in described))
+
+    def with_refusals() -> ToolsDescribeResult:
+        return ToolsDescribeResult(tuple(starmap(_with_refusal, described)))
+
+    async def looked() -> ToolsDescribeResult:
+        return await trio.to_thread.run_sync(with_refusals, abandon_on_cancel=True)
+
+    return DeferredReply(looked)
+
+
+def _with_refusal(
+    description: ToolDescription, refusal_of: Callable[[], str] | None
+) -> ToolDescription:
+    refusal = "" if refusal_of is None else refusal_of()
+    if not refusal or isinstance(description.access, UnsetType):
+        return description
+    return replace(description, access=(f"Refused here: {refusal}", *description.access))
 
 
 def tools_reload(
