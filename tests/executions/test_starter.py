@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
+from weakref import ref
 
 import pytest
 from trio.testing import MockClock
 
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
-from haftd.executions.starter import Starter
+from haftd.executions.starter import Starter, _settings
+from haftd.methods.approval_gate import definition_key
 from haftd.tools.definitions.definition import Tool
 
 
@@ -47,3 +51,21 @@ async def test_a_start_with_an_unwritable_call_file_gives_its_id_back(
     with pytest.raises(OSError, match="no space left"):
         starter.start(cast(Any, ready), cast(Any, None))
     assert withdrawn == [handle]
+
+
+@pytest.mark.parametrize(
+    "value_of",
+    [
+        definition_key,
+        lambda tool: _settings(tool, is_sandboxed=False, is_reviewed=False, is_transient=False),
+    ],
+    ids=["key", "settings"],
+)
+def test_a_replaced_definition_is_kept_by_no_cache(value_of: Callable[[Tool], object]) -> None:
+    """A reload replaces it, with the secrets in its environment."""
+    tool = Tool(name="t", file="f", env={"TOKEN": "secret"})
+    assert value_of(tool) is value_of(tool)
+    replaced = ref(tool)
+    del tool
+    gc.collect()
+    assert replaced() is None

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 import trio
@@ -194,11 +195,27 @@ def _runs_in(tool: Tool, root: str) -> str:
     return root if tool.root is None or canonical(root) == tool.root else tool.root
 
 
-@lru_cache(maxsize=64)
 def _settings(
     tool: Tool, *, is_sandboxed: bool, is_reviewed: bool, is_transient: bool
 ) -> HandleSettings:
     """Return the settings that all handles of a definition share."""
+    of_tool = _settings_of.setdefault(tool, {})
+    settings = of_tool.get((is_sandboxed, is_reviewed, is_transient))
+    if settings is None:
+        settings = _make_settings(tool, is_sandboxed, is_reviewed, is_transient)
+        of_tool[is_sandboxed, is_reviewed, is_transient] = settings
+    return settings
+
+
+_settings_of: WeakKeyDictionary[Tool, dict[tuple[bool, bool, bool], HandleSettings]] = (
+    WeakKeyDictionary()
+)
+"""Weak: a definition may have secrets in `env`, and is replaced by a reload."""
+
+
+def _make_settings(
+    tool: Tool, is_sandboxed: bool, is_reviewed: bool, is_transient: bool
+) -> HandleSettings:
     return HandleSettings(
         policy=run_modes(tool),
         may=tool.may,

@@ -6,8 +6,8 @@ An action is withdrawn when its handle stops. Secret input is neither shown nor 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import lru_cache
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import msgspec
 import trio
@@ -183,11 +183,17 @@ def _style(catalogue: Catalogue, handle: Handle) -> dict[str, Any]:
         return {}  # its definition is gone
 
 
-@lru_cache(maxsize=64)
 def definition_key(tool: Tool) -> tuple[object, ...]:
     """Return the key that binds remembered decisions to a definition."""
-    env = tuple(sorted(tool.env.items()))
-    return tool.file, tool.source, tool.command, tool.runtime, tool.cwd, env
+    key = _keys.get(tool)
+    if key is None:
+        env = tuple(sorted(tool.env.items()))
+        key = _keys[tool] = tool.file, tool.source, tool.command, tool.runtime, tool.cwd, env
+    return key
+
+
+_keys: WeakKeyDictionary[Tool, tuple[object, ...]] = WeakKeyDictionary()
+"""Weak: a definition may have secrets in `env`, and is replaced by a reload."""
 
 
 def _not_run(tool: str, why: str) -> str:

@@ -245,11 +245,14 @@ def render_script(source: str, scope: Scope, first: int = 0) -> tuple[str, list[
         raise BadTemplate(_message_of(error)) from None
 
 
-@lru_cache(maxsize=4096)
 def check(source: str) -> None:
     """Raise `BadTemplate` for syntax errors and unknown names."""
-    if "{" not in source:
-        return
+    if "{" in source:  # before the cache: the value of a variable may be secret
+        _check(source)
+
+
+@lru_cache(maxsize=4096)
+def _check(source: str) -> None:
     _refuse_too_deep(source)
     _refuse_growth(source)
     try:
