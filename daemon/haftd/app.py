@@ -229,11 +229,11 @@ class _App:
         return 0
 
     def _gatekeeper(self, token: str) -> Gatekeeper:
-        wanted = self.settings.websocket
+        websocket = self.settings.websocket
         return Gatekeeper(
             token,
-            hosts=("127.0.0.1", "localhost") if wanted is None else wanted.hosts,
-            origins=() if wanted is None else wanted.origins,
+            hosts=("127.0.0.1", "localhost") if websocket is None else websocket.hosts,
+            origins=() if websocket is None else websocket.origins,
             clock=trio.current_time,
         )
 

@@ -58,7 +58,7 @@ from haftd.inquiries.router import InquiryRouter
 from haftd.inquiries.static import StaticBackend
 from haftd.methods import services_of, spawning, table
 from haftd.methods.access import confine
-from haftd.methods.descriptions import wanted
+from haftd.methods.descriptions import missing_descriptions
 from haftd.methods.session import leave
 from haftd.methods.spawn import reserve
 from haftd.notices.output_watcher import OutputWatcher
@@ -449,7 +449,7 @@ def rpc_context_of(daemon: Daemon) -> RpcContext:
         log,
         spawning(services),
         clients.on_reply,
-        partial(wanted, daemon.starter, daemon.describer),
+        partial(missing_descriptions, daemon.starter, daemon.describer),
         daemon.registry.get,
     )
     rpc_context = RpcContext(

@@ -216,7 +216,7 @@ def unix_listeners(activated: Sequence[socket.socket], path: Path) -> list[Liste
 
 
 def websocket_listener(
-    wanted: WebSocketSettings | None,
+    settings: WebSocketSettings | None,
     activated: tuple[socket.socket, ...],
     paths: Paths,
     problems: list[Problem],
@@ -230,12 +230,12 @@ def websocket_listener(
             listening, credentials = list(activated), Credentials.keep(paths.runtime)
         else:
             Credentials.remove(paths.runtime)
-            if wanted is None:
+            if settings is None:
                 return [], None
             # Slow import.
             from haftd.rpc.transports.websocket import open_websocket_listener
 
-            listening = [open_websocket_listener(wanted.host, wanted.port)]
+            listening = [open_websocket_listener(settings.host, settings.port)]
             try:
                 credentials = Credentials.make(paths.runtime)
             except OSError:

@@ -191,7 +191,7 @@ class Recorder(msgspec.Struct, eq=False):
         """Poll until the input state is `state`; fail if a working tool is seen to read."""
         assert self.control is not None
         with trio.fail_after(PATIENCE_S):
-            while (seen := self.control.wanted().state) != state:
+            while (seen := self.control.input_state().state) != state:
                 assert state == "reads" or seen != "reads", "it was taken for one that reads"
                 await trio.sleep(0.01)
 
@@ -302,7 +302,9 @@ async def check_runtime(bench: Bench) -> list[str]:
                 performance.scope.cancel()
         assert not bench.left(call), f"{part.name}: something is left"
         if port.control is not None:
-            assert port.control.wanted().state == "busy", f"{part.name}: what has ended wants input"
+            assert port.control.input_state().state == "busy", (
+                f"{part.name}: what has ended wants input"
+            )
         if performance.refused is None:
             assert port.end is not None, f"{part.name}: the end was not reported"
             assert port.is_end_complete or port.is_complete, f"{part.name}: never completed"
@@ -361,7 +363,7 @@ async def _check_stubborn(bench: Bench, part: Part, run: Performance) -> None:
 async def _check_echoes(bench: Bench, part: Part, run: Performance) -> None:
     await run.port.until(lambda: bench.shown(part.text) in run.port.output)
     await run.port.wants("reads")
-    assert run.control.wanted().kind is not None, "it is not said what is read"
+    assert run.control.input_state().kind is not None, "it is not said what is read"
     lines = [b"%d " % n + bytes((97 + n % 26,)) * (n % 300) for n in range(200)]
     numbers = [run.control.write(Input("line", line.decode())) for line in lines]
     assert numbers == sorted(set(numbers)), "numbers of inputs must grow"
@@ -414,7 +416,7 @@ async def _check_leaves(bench: Bench, part: Part, run: Performance) -> None:
     await run.port.until(lambda: run.port.end)
     assert run.port.end is not None
     assert run.port.end.exit == Exit(code=3)
-    assert run.control.wanted().state == "busy", "what is left behind was taken for the tool"
+    assert run.control.input_state().state == "busy", "what is left behind was taken for the tool"
     assert run.port.is_end_complete
     assert bytes(run.port.output) == bench.shown(part.text)
     left = run.control.left_behind()

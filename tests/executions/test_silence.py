@@ -8,14 +8,14 @@ from math import inf
 import pytest
 
 from haftd.executions.execution import Silence
-from haftd.runtimes.base import Wanted
+from haftd.runtimes.base import InputState
 
 
-def unknown(*processes: tuple[int, int, int]) -> Wanted:
-    return Wanted("unknown", "line", processes=frozenset(processes))
+def unknown(*processes: tuple[int, int, int]) -> InputState:
+    return InputState("unknown", "line", processes=frozenset(processes))
 
 
-def since(*looks: Wanted) -> float:
+def since(*looks: InputState) -> float:
     """Return the start of the silence after these snapshots, a second apart."""
     silence = Silence()
     for now, wanted in enumerate(looks):
@@ -32,8 +32,8 @@ def test_silence_begins_at_the_first_inconclusive_snapshot() -> None:
     assert since(unknown(), unknown()) == 0, "nobody may be looked at"
 
 
-@pytest.mark.parametrize("wanted", [Wanted("busy"), Wanted("reads", "line")])
-def test_a_conclusive_snapshot_ends_the_silence(wanted: Wanted) -> None:
+@pytest.mark.parametrize("wanted", [InputState("busy"), InputState("reads", "line")])
+def test_a_conclusive_snapshot_ends_the_silence(wanted: InputState) -> None:
     assert since(unknown(SHELL), wanted) == inf
     assert since(unknown(SHELL), wanted, unknown(SHELL)) == 2
 
@@ -48,6 +48,6 @@ def test_a_conclusive_snapshot_ends_the_silence(wanted: Wanted) -> None:
         unknown((1, 10, 57), CHILD),  # a process came and went in between
     ],
 )
-def test_a_start_or_end_between_snapshots_ends_the_silence(changed: Wanted) -> None:
+def test_a_start_or_end_between_snapshots_ends_the_silence(changed: InputState) -> None:
     assert since(unknown(SHELL, CHILD), changed) == 1
     assert since(unknown(SHELL, CHILD), changed, changed) == 1

@@ -18,15 +18,15 @@ from haft_protocol.states import Waited
 from haftd.core.lifecycle import State
 from haftd.executions.execution import Silence
 from haftd.methods.conditions import Condition, Reading, condition_of
-from haftd.runtimes.base import Wanted
+from haftd.runtimes.base import InputState
 from tests.effort import examples
 
-WORKS = Wanted("reads", "key", 1000, at_work=True)
-BUSY, UNKNOWN, READS = Wanted("busy"), Wanted("unknown", "key"), Wanted("reads", "key")
+WORKS = InputState("reads", "key", 1000, at_work=True)
+BUSY, UNKNOWN, READS = InputState("busy"), InputState("unknown", "key"), InputState("reads", "key")
 
 
-def nap(ms: int) -> Wanted:
-    return Wanted("reads", "key", ms)
+def nap(ms: int) -> InputState:
+    return InputState("reads", "key", ms)
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Step:
     screen unless already `drawn`, and is a whole line unless it `prompts`."""
 
     s: float
-    wanted: Wanted
+    wanted: InputState
     prints: bool = False
     drawn: bool = False
     prompts: bool = False
@@ -83,7 +83,7 @@ class Script:
     def screen_digest(self) -> int | None:
         return self.screen
 
-    def wanted(self) -> Wanted:
+    def input_state(self) -> InputState:
         self.looks.append(trio.current_time())
         wanted = self.steps[self.now()[0]].wanted
         self.silence.record(wanted, trio.current_time())
@@ -208,7 +208,7 @@ def test_silence_counts_only_in_an_unknown_state() -> None:
 
 def test_a_start_or_end_between_two_looks_breaks_the_silence() -> None:
     commands = [
-        Step(0.1, Wanted("unknown", "line", processes=frozenset({(number, 0, 0)})))
+        Step(0.1, InputState("unknown", "line", processes=frozenset({(number, 0, 0)})))
         for number in range(100)
     ]
     reason, after, _ = play(*commands, Step(99, UNKNOWN))
@@ -354,7 +354,7 @@ def test_a_periodically_redrawn_display_waits_after_two_returns(
     [
         (Step(0.499, nap(499), prints=True),),  # too often
         (Step(0.6, nap(600), prints=True), Step(0.9, nap(900), prints=True)),  # never the same
-        (Step(1, Wanted("reads", "line", 1000), prints=True),),  # not for a key
+        (Step(1, InputState("reads", "line", 1000), prints=True),),  # not for a key
         (Step(0.6, nap(600), prints=True), Step(0.3, BUSY)),  # works for too long in between
         (Step(0.6, nap(600)), Step(0.25, BUSY, prints=True)),
         (Step(1, WORKS, prints=True),),  # beside, all the time
@@ -403,7 +403,7 @@ async def test_activity_at_one_prompt_is_known_at_the_next(
     assert await took(Step(0.5, nap(500))) >= 0.5
     assert await took(Step(0.5, nap(500))) < 0.05
     assert await took(Step(0.25, nap(250)), Step(0.5, nap(500))) < 0.05, "what is left of it"
-    busy = Wanted("reads", "key", 500, at_work=True)
+    busy = InputState("reads", "key", 500, at_work=True)
     assert await took(Step(0.25, busy), Step(9, READS)) >= 0.25, "it works beside"
     script.printed = 0
     assert await took(Step(0.5, nap(500))) >= 0.5, "it has not answered to what it was given"

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from haft_protocol.methods import METHODS
-from haftd.methods.descriptions import wanted
+from haftd.methods.descriptions import missing_descriptions
 
 
 class _Parts:
@@ -49,7 +49,7 @@ async def test_programs_are_asked_while_servers_start(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     parts: Any = _Parts()
-    ready = wanted(parts, parts, "tools/list", METHODS["tools/list"].params())
+    ready = missing_descriptions(parts, parts, "tools/list", METHODS["tools/list"].params())
     assert ready is not None
     with trio.fail_after(5):
         await ready()

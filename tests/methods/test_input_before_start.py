@@ -19,7 +19,7 @@ from haftd.core.handles import Handle
 from haftd.core.termination import Termination
 from haftd.methods.apply import apply
 from haftd.methods.base import HandleWait
-from haftd.runtimes.base import Input, Wanted
+from haftd.runtimes.base import Input, InputState
 from tests.core.disks import make
 from tests.pending_replies import result_of
 
@@ -49,8 +49,8 @@ class Starting:
     def is_suspended(self, now: float) -> bool:
         return False
 
-    def wanted(self) -> Wanted:
-        return Wanted("busy")
+    def input_state(self) -> InputState:
+        return InputState("busy")
 
     def write(self, item: Input) -> int:
         self.written.append(item.text)

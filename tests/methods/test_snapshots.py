@@ -16,7 +16,7 @@ from haftd.core.handles import Handle
 from haftd.core.read_position import Read
 from haftd.core.termination import Termination
 from haftd.methods import read
-from haftd.runtimes.base import Wanted
+from haftd.runtimes.base import InputState
 from tests.core.disks import make
 
 
@@ -85,14 +85,14 @@ async def test_a_prompt_without_a_line_is_the_last_of_the_screen() -> None:
 
 async def test_a_busy_program_is_not_waiting_whatever_its_input_mode() -> None:
     handle, execution = running(b"", terminal=True), screen("")
-    assert read._input_wanted(handle, execution, Wanted("busy", "line")) is None
+    assert read._input_wanted(handle, execution, InputState("busy", "line")) is None
 
 
 async def test_a_just_started_action_has_no_input_state() -> None:
     handle, execution = running(b"password: ", terminal=True), screen("")
 
     def said(is_stable: bool) -> object:
-        wanted = Wanted("unknown", "secret", is_stable=is_stable)
+        wanted = InputState("unknown", "secret", is_stable=is_stable)
         return read._input_wanted(handle, execution, wanted)
 
     assert said(True) == InputWanted("secret", "password: ", False)
@@ -117,7 +117,7 @@ async def test_a_painting_for_a_terminal_has_no_query_and_ends_before_an_incompl
     data = b"ab\x1b[6n\xe2\x82"
     handle = running(data, terminal=True)
     execution = SimpleNamespace(
-        paint=lambda: data, wanted=lambda: Wanted("busy"), is_suspended=lambda now: False
+        paint=lambda: data, input_state=lambda: InputState("busy"), is_suspended=lambda now: False
     )
     whole: Any = read.look(supervisor(execution), FetchParams(id="h", view="paint"), handle)
     assert (b64decode(whole.content), whole.cursor) == (data, len(data))

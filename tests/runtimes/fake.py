@@ -22,10 +22,10 @@ from haftd.runtimes.base import (
     Call,
     Input,
     InputRefused,
+    InputState,
     RuntimeContext,
     StartFailed,
     ToolFailed,
-    Wanted,
     is_cancellation,
 )
 
@@ -206,9 +206,9 @@ class FakeControl:
     def screen_digest(self) -> int | None:
         return hash((self._shown, self._size)) if self._call.launch.terminal else None
 
-    def wanted(self) -> Wanted:
+    def input_state(self) -> InputState:
         reads = self._parked and not self._queue
-        return Wanted("reads", "line") if reads else Wanted("busy")
+        return InputState("reads", "line") if reads else InputState("busy")
 
     def is_suspended(self) -> bool:
         return False

@@ -152,11 +152,11 @@ async def test_undrawn_output_may_contain_a_query() -> None:
         performance = await perform(nursery, TerminalRuntime(), kit.python(script, terminal=True))
         await performance.port.until(lambda: b"PROMPT" in performance.port.output)
         control = performance.control
-        while control.wanted().state != "reads":
+        while control.input_state().state != "reads":
             await trio.sleep(0.01)
         held: Screen = vars(control)["_screen"]
         held.hold(b"\x1b[6n")
-        assert control.wanted().state == "busy"
+        assert control.input_state().state == "busy"
         held.draw()
-        assert control.wanted().state == "reads"
+        assert control.input_state().state == "reads"
         performance.scope.cancel()

@@ -134,9 +134,9 @@ hear()
         control = performance.control
         assert isinstance(control, PipeControl)
         with trio.fail_after(PATIENCE_S):
-            while PipeControl.wanted(control).state != "reads":
+            while PipeControl.input_state(control).state != "reads":
                 await trio.sleep(0.001)
-        assert control.wanted().state == "busy"
+        assert control.input_state().state == "busy"
         nursery.cancel_scope.cancel()
 
 

@@ -116,7 +116,7 @@ async def test_a_program_within_a_frame_is_not_waiting(
     monkeypatch.setattr(terminal, "MAX_FRAME_S", math.inf)
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.python(SCRIPT, terminal=True), b"READY")
-        assert performance.control.wanted().state == "busy"
+        assert performance.control.input_state().state == "busy"
         assert first_row(performance) == "old"
         performance.control.write(Input("text", text="x"))
         await performance.port.wants("reads")

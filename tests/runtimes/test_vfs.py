@@ -124,7 +124,7 @@ async def test_a_tool_that_waits_for_a_reply_is_busy(tmp_path: Path) -> None:
         with trio.fail_after(PATIENCE_S):
             while len(performance.control.members()) < 2:
                 await trio.sleep(0.01)
-        assert performance.control.wanted().state == "busy"
+        assert performance.control.input_state().state == "busy"
         members = performance.control.members()
         performance.scope.cancel()
         await performance.finish()

@@ -32,10 +32,10 @@ from haftd.runtimes.base import (
     ExecutionControl,
     Input,
     InputRefused,
+    InputState,
     PendingAnswer,
     Runtime,
     ToolFailed,
-    Wanted,
 )
 
 from .review import PendingReview
@@ -62,12 +62,12 @@ class Silence:
         """Beginning by `record`'s clock; infinite after a known reading."""
         self._processes: object = None
 
-    def record(self, wanted: Wanted, now: float) -> None:
-        if wanted.state != "unknown":
+    def record(self, input_state: InputState, now: float) -> None:
+        if input_state.state != "unknown":
             self.since = inf
-        elif self.since == inf or wanted.processes != self._processes:
+        elif self.since == inf or input_state.processes != self._processes:
             self.since = now
-        self._processes = wanted.processes
+        self._processes = input_state.processes
 
 
 class Skipped(Exception):
@@ -338,16 +338,16 @@ class Execution:
     def screen_digest(self) -> int | None:
         return None if self.control is None else self.control.screen_digest()
 
-    def wanted(self) -> Wanted:
+    def input_state(self) -> InputState:
         """Return the input state, in some 0.2 ms for a terminal."""
-        wanted = Wanted("busy") if self.control is None else self.control.wanted()
-        self.silence.record(wanted, trio.current_time())
-        return wanted
+        input_state = InputState("busy") if self.control is None else self.control.input_state()
+        self.silence.record(input_state, trio.current_time())
+        return input_state
 
     def reads(self) -> InputKind | None:
         if not self.handle.terminal or self.handle.state is not State.RUNNING:
             return None
-        return self.wanted().expected
+        return self.input_state().expected
 
     def is_suspended(self, now: float) -> bool:
         """True while a signal has stopped the tool; asks the kernel ten times a second at most."""

@@ -15,7 +15,7 @@ from haft_protocol.states import Waited
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.executions.execution import Execution
-from haftd.runtimes.base import Wanted
+from haftd.runtimes.base import InputState
 
 from .evidence import MIN_PERIOD_MS, READING_INTERVAL_S, IdleEvidence, PeriodicRedraw
 
@@ -76,7 +76,7 @@ class Condition(msgspec.Struct):
     def look_again(self) -> float:
         return self.quiet_at() if self.reading.wait == "quiet" else inf
 
-    def input_state(self) -> Wanted | None:
+    def input_state(self) -> InputState | None:
         """Return the input state behind the reason; None if something has happened since."""
         return None
 
@@ -106,7 +106,7 @@ class _InputCondition(Condition):
     _prompts: int = 0
     _idle: IdleEvidence | None = None
     _redraw: PeriodicRedraw | None = None
-    _input_state: Wanted | None = None
+    _input_state: InputState | None = None
 
     def check(self) -> Waited | None:
         if self.handle.stopped or self.execution is None:
@@ -119,23 +119,23 @@ class _InputCondition(Condition):
             self._note_activity()
         if now < self._due or self.handle.state is not State.RUNNING:
             return None
-        wanted = self.execution.wanted()
-        if wanted.state == "unknown" or wanted.within_ms is not None:
+        input_state = self.execution.input_state()
+        if input_state.state == "unknown" or input_state.within_ms is not None:
             self._compare()
-        if wanted.state == "reads":
-            self._input_state = wanted
-            return self._believe(wanted, now)
-        if wanted.state == "unknown":
+        if input_state.state == "reads":
+            self._input_state = input_state
+            return self._believe(input_state, now)
+        if input_state.state == "unknown":
             self._idle = None
         elif not (self._must_compare and now - self._activity <= _REDRAWN_S):
             self._change()
         self._doubt_redraw(now)
-        if wanted.state == "unknown" and self.is_quiet():
-            self._input_state = replace(wanted, is_stable=True)
+        if input_state.state == "unknown" and self.is_quiet():
+            self._input_state = replace(input_state, is_stable=True)
             return "quiet"
         self._pause = min(2 * self._pause, self._max_pause_s)
         self._due = now + self._pause
-        if wanted.state == "unknown":
+        if input_state.state == "unknown":
             self._due = min(self._due, self.quiet_at())
         return None
 
@@ -182,9 +182,9 @@ class _InputCondition(Condition):
         elif self._digest is None:
             self._digest = self.execution.screen_digest()
 
-    def _believe(self, wanted: Wanted, now: float) -> Waited | None:
+    def _believe(self, input_state: InputState, now: float) -> Waited | None:
         """Return "input" once a read, perhaps timed, is proven to wait for input."""
-        within_ms, idle = wanted.within_ms, self._idle
+        within_ms, idle = input_state.within_ms, self._idle
         if self.execution is None:
             raise AssertionError("only an execution is asked for its input state")
         if within_ms is None:
@@ -196,10 +196,10 @@ class _InputCondition(Condition):
             has_answered = self.handle.readable_end() > self.since
             known_poll_ms = self.execution.known_poll_ms if has_answered else 0
             idle = self._idle = IdleEvidence(now, known_poll_ms)
-            if self._is_redraw(wanted, within_ms, now):
+            if self._is_redraw(input_state, within_ms, now):
                 return "input"
         is_new = idle.record_wait(within_ms, now)
-        if wanted.at_work:
+        if input_state.at_work:
             idle.require_longer_idle()
             self._doubt_redraw(now)
         elif self._redraw is not None:
@@ -225,9 +225,9 @@ class _InputCondition(Condition):
     def _learn(execution: Execution, idle: IdleEvidence) -> None:
         execution.known_poll_ms = max(execution.known_poll_ms, idle.longest_ms)
 
-    def _is_redraw(self, wanted: Wanted, within_ms: int, now: float) -> bool:
+    def _is_redraw(self, input_state: InputState, within_ms: int, now: float) -> bool:
         redraw = self._redraw
-        if wanted.kind != "key" or within_ms < MIN_PERIOD_MS:
+        if input_state.kind != "key" or within_ms < MIN_PERIOD_MS:
             self._redraw = None
         elif redraw is None or not redraw.record_return(within_ms):
             self._redraw = PeriodicRedraw(within_ms, now)
@@ -239,7 +239,7 @@ class _InputCondition(Condition):
         if self._redraw is not None and not self._redraw.record_work(now):
             self._redraw = None
 
-    def input_state(self) -> Wanted | None:
+    def input_state(self) -> InputState | None:
         return self._input_state if self._activity == self.handle.last_activity else None
 
     def look_again(self) -> float:

@@ -80,7 +80,7 @@ def _servers(catalogue: Catalogue, servers: Servers, method: str, params: Any) -
     return servers.due(sorted(names))
 
 
-def wanted(
+def missing_descriptions(
     starter: Starter, describer: Describer, method: str, params: Any
 ) -> Callable[[], Awaitable[None]] | None:
     """Return a function that awaits the missing descriptions; None if complete.
@@ -119,7 +119,7 @@ def described(
     """Wrap a method so that it decides once its descriptions are complete."""
 
     def decide(caller: Caller, params: Any) -> object:
-        ready = wanted(starter, describer, method, params)
+        ready = missing_descriptions(starter, describer, method, params)
         if ready is None:
             return serve(caller, params)
 

@@ -36,7 +36,7 @@ from haftd.core.text import AT_ONCE, DeferredText, last_line, last_plain_row
 from haftd.core.views import handle_state, read_handle
 from haftd.executions.execution import Execution
 from haftd.executions.supervisor import Supervisor
-from haftd.runtimes.base import Wanted
+from haftd.runtimes.base import InputState
 
 from .base import DeferredReply, HandleWait, PendingReply
 from .conditions import Reading, condition_of
@@ -113,14 +113,14 @@ def look(
     params: FetchParams | SpawnParams,
     handle: Handle,
     waited: Waited | UnsetType = UNSET,
-    wanted: Wanted | None = None,
+    input_state: InputState | None = None,
     typed: TypedInput | None = None,
     *,
     is_reader: bool = True,
 ) -> HandleState | PendingReply:
     """Return the requested view; `delta` and `answer` move the read offset.
 
-    A long text defers the reply. `wanted` is the input state just read, `typed` the call's own
+    A long text defers the reply. `input_state` is the input state just read, `typed` the call's own
     input.
     """
     view = params.view
@@ -140,7 +140,7 @@ def look(
     suspended = False
     if execution is not None and handle.state is State.RUNNING:
         if waited == "input" or handle.terminal:
-            input_wanted = _input_wanted(handle, execution, wanted)
+            input_wanted = _input_wanted(handle, execution, input_state)
         suspended = _is_suspended(handle, execution, waited, now)
     before = handle.position
     begin = before.offset if cursor is None else cursor
@@ -260,16 +260,16 @@ def _without_known(state: HandleState, typed: str) -> HandleState:
 
 
 def _input_wanted(
-    handle: Handle, execution: Execution, wanted: Wanted | None
+    handle: Handle, execution: Execution, input_state: InputState | None
 ) -> InputWanted | None:
     """Return a running tool's expected input, of a pipe after a wait for input: it is costly."""
     if not handle.terminal:
         return InputWanted("line", _prompt(handle, execution))
-    wanted = wanted or execution.wanted()
-    kind = wanted.expected
+    input_state = input_state or execution.input_state()
+    kind = input_state.expected
     if kind is None:
         return None
-    return InputWanted(kind, _prompt(handle, execution), wanted.state != "unknown")
+    return InputWanted(kind, _prompt(handle, execution), input_state.state != "unknown")
 
 
 def _is_suspended(
@@ -331,9 +331,13 @@ def answer(
     clock, default now). A pattern does not match the echo of `typed`.
     """
 
-    def look_now(waited: Waited, wanted: Wanted | None = None) -> HandleState | PendingReply:
+    def look_now(
+        waited: Waited, input_state: InputState | None = None
+    ) -> HandleState | PendingReply:
         reason = waited if reading.announced else UNSET
-        return look(supervisor, params, handle, reason, wanted, typed, is_reader=reading.is_reader)
+        return look(
+            supervisor, params, handle, reason, input_state, typed, is_reader=reading.is_reader
+        )
 
     if reading.wait == "none":
         return look_now("stopped" if handle.stopped else "immediate")
@@ -345,8 +349,8 @@ def answer(
     condition = condition_of(handle, supervisor.execution_of(handle), reading, since)
 
     def look_after(reason: Waited | None) -> HandleState | PendingReply:
-        wanted = condition.input_state() if reason in _INPUT_REASONS else None
-        return look_now(reason or "deadline", wanted)
+        input_state = condition.input_state() if reason in _INPUT_REASONS else None
+        return look_now(reason or "deadline", input_state)
 
     reason = condition.check()
     if reason is not None or reading.timeout_s == 0:

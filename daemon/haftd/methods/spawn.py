@@ -99,8 +99,8 @@ def _source_of(
     services: StartServices, caller: Caller, params: SpawnParams, ready: Prepared
 ) -> tuple[Handle, int] | None:
     """Return the input's source, a handle and an offset; None without `stdin_from`. Raises `RpcError`."""
-    wanted = params.stdin_from
-    if isinstance(wanted, UnsetType):
+    stdin_from = params.stdin_from
+    if isinstance(stdin_from, UnsetType):
         return None
     resolved = ready.resolved
     if (
@@ -110,11 +110,11 @@ def _source_of(
     ):
         why = "the input of another handle goes into a pipe that speaks no protocol (`runtime` is stdio or wasm, `output` is not events)"
         raise action_not_supported(ready.tool.name, "stdin_from", why)
-    source = services.access.find(caller, params, wanted.id)
+    source = services.access.find(caller, params, stdin_from.id)
     if "fetch" in source.settings.policy:
         why = "each read of its output is approved, so it cannot be piped"
         raise not_approved(source.tool, "fetch", why)
-    offset = 0 if isinstance(wanted.cursor, UnsetType) else wanted.cursor
+    offset = 0 if isinstance(stdin_from.cursor, UnsetType) else stdin_from.cursor
     first, end = source.spool.start, source.spool.end
     if not first <= offset <= end:
         kept = f"of its output the bytes from {first} to {end} are kept"

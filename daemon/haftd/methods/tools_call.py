@@ -61,10 +61,10 @@ def tools_call(
             lambda: with_notices(verb_call(services, caller, params, session, call_id))
         )
     if params.tool == AWAIT.name:
-        wanted = _await_of(params)
-        for id in (*wanted.any, *wanted.all):
+        awaited = _await_of(params)
+        for id in (*awaited.any, *awaited.all):
             handle_of(services.access, caller, params, id)
-        return with_notices(await_(services, caller, wanted))
+        return with_notices(await_(services, caller, awaited))
     tool = tool_of(services.catalogue, params)
     reply: object
     if _is_stateful(tool, params):

@@ -37,6 +37,7 @@ __all__ = [
     "ExecutionControl",
     "Input",
     "InputRefused",
+    "InputState",
     "LaunchSpec",
     "Mediation",
     "PendingAnswer",
@@ -44,7 +45,6 @@ __all__ = [
     "RuntimeContext",
     "StartFailed",
     "ToolFailed",
-    "Wanted",
     "WithoutScreen",
     "is_cancellation",
 ]
@@ -67,13 +67,13 @@ def _no_room() -> bool:
 
 
 class Mediation(msgspec.Struct, frozen=True):
-    """Access of a mediated tool to the host. `make_program` makes the call of a program (words,
-    folder, names of variables, limits) in the tool's sandbox; `clear_up` follows the last process.
-    """
+    """Access of a mediated tool to the host."""
 
     access: HostAccess
     make_program: Callable[[tuple[str, ...], str, tuple[str, ...], Mapping[str, float]], Call]
+    """Make the call of a program, in the tool's sandbox: words, folder, names of variables, limits."""
     clear_up: Callable[[Call, bool], None]
+    """Called after the last process."""
 
 
 class Call(Redacted, frozen=True):
@@ -250,7 +250,7 @@ class ExecutionControl(Protocol):
     def screen_digest(self) -> int | None:
         """Hash of cells and cursor, equal while no cell has changed; None if unknown."""
 
-    def wanted(self) -> Wanted:
+    def input_state(self) -> InputState:
         """Input state; a tool with unread input or output is `busy` or `held`."""
 
     def is_suspended(self) -> bool:
@@ -282,19 +282,20 @@ class WithoutScreen:
         return None
 
 
-class Wanted(msgspec.Struct, frozen=True):
-    """Input state. `reads`: waits for input; `busy`: does not; `unknown`: silence is the only
-    evidence; `held`: waits, but queued input is for another prompt. `kind` is the expected input:
-    line, hidden line or keys.
+class InputState(msgspec.Struct, frozen=True):
+    """Input that a tool waits for, as far as is known.
 
-    >>> Wanted("reads", "line").expected
+    >>> InputState("reads", "line").expected
     'line'
-    >>> Wanted("unknown", "line").expected is None
+    >>> InputState("unknown", "line").expected is None
     True
     """
 
     state: Literal["reads", "busy", "unknown", "held"]
+    """`reads`: waits for input; `busy`: does not; `unknown`: silence is the only evidence; `held`:
+    waits, but queued input is for another prompt."""
     kind: InputKind | None = None
+    """Expected input: a line, a hidden line, or keys."""
     within_ms: int | None = None
     """For `reads`: the timeout of the wait; None if only input ends it."""
     at_work: bool = False
@@ -313,7 +314,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
     def __eq__(self, other: object) -> bool:
         """Compare without the evidence of idleness."""
-        return isinstance(other, Wanted) and self._facts() == other._facts()
+        return isinstance(other, InputState) and self._facts() == other._facts()
 
     def __hash__(self) -> int:
         return hash(self._facts())

@@ -13,9 +13,9 @@ from .base import (
     Call,
     Input,
     InputRefused,
+    InputState,
     RuntimeContext,
     ToolFailed,
-    Wanted,
     WithoutScreen,
     is_cancellation,
 )
@@ -60,7 +60,7 @@ class NoProcessRuntime(ABC):
 class NoProcessControl(WithoutScreen):
     """Control of a tool without a process, which takes no input.
 
-    >>> NoProcessControl("upper hi").wanted().state
+    >>> NoProcessControl("upper hi").input_state().state
     'busy'
     """
 
@@ -86,8 +86,8 @@ class NoProcessControl(WithoutScreen):
     def members(self) -> tuple[int, ...]:
         return ()
 
-    def wanted(self) -> Wanted:
-        return Wanted("busy")
+    def input_state(self) -> InputState:
+        return InputState("busy")
 
     def is_suspended(self) -> bool:
         return False

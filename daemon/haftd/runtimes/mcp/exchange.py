@@ -231,10 +231,10 @@ class Exchange:
 
     async def _open_urls(self, error: ServerError) -> None:
         try:
-            wanted = msgspec.convert(error.data, UrlsRequired).elicitations
+            elicitations = msgspec.convert(error.data, UrlsRequired).elicitations
         except msgspec.ValidationError:
             raise error from None
-        for elicitation in wanted:
+        for elicitation in elicitations:
             result = await self._answer(
                 Elicitation(elicitation.message, "url", url=elicitation.url)
             )

@@ -7,7 +7,7 @@ from haftd.core.text import STRIPPED, Rendering
 from haftd.host.input_state.read_state import ReadState
 from haftd.host.process.ancestry import is_suspended
 from haftd.launch_spec import shown_command
-from haftd.runtimes.base import Call, InputRefused, Wanted
+from haftd.runtimes.base import Call, InputRefused, InputState
 
 from .child import Child
 
@@ -50,7 +50,7 @@ class ChildControl:
 _PATIENT_MS = 1500
 
 
-def translate(wait: ReadState) -> Wanted:
+def translate(wait: ReadState) -> InputState:
     """Return the input state of a wait state.
 
     A wait without timeout, or of `_PATIENT_MS` or more, is for input: a question with a time limit,
@@ -59,13 +59,13 @@ def translate(wait: ReadState) -> Wanted:
     or have a timer while the terminal is canonical: it may be in the loop's set from an earlier
     question.
     """
-    unknown = Wanted("unknown", wait.kind, processes=wait.processes, is_stable=wait.is_stable)
+    unknown = InputState("unknown", wait.kind, processes=wait.processes, is_stable=wait.is_stable)
     if wait.state != "reads":
-        return Wanted("busy", wait.kind) if wait.state == "busy" and wait.certain else unknown
+        return InputState("busy", wait.kind) if wait.state == "busy" and wait.certain else unknown
     passes = wait.within_ms is not None and wait.within_ms < _PATIENT_MS
     lingers = wait.within_ms is not None and not passes and wait.kind != "key"
     if wait.relays or (wait.loops and (wait.at_work or lingers)):
         return unknown
     if not passes:
-        return Wanted("reads", wait.kind)
-    return Wanted("reads", wait.kind, wait.within_ms, wait.at_work)
+        return InputState("reads", wait.kind)
+    return InputState("reads", wait.kind, wait.within_ms, wait.at_work)

@@ -32,10 +32,10 @@ from haftd.runtimes.base import (
     Call,
     Input,
     InputRefused,
+    InputState,
     PendingAnswer,
     RuntimeContext,
     ToolFailed,
-    Wanted,
 )
 
 from .child import Child, Output
@@ -100,9 +100,9 @@ class LiveControl(PipeControl):
         self._questions = questions
         self._requests = requests
 
-    def wanted(self) -> Wanted:
+    def input_state(self) -> InputState:
         is_answered = not self._questions and not self._requests
-        return super().wanted() if is_answered else Wanted("busy")
+        return super().input_state() if is_answered else InputState("busy")
 
     def members(self) -> tuple[int, ...]:
         own = super().members()

@@ -11,7 +11,7 @@ from haftd.host import pump
 from haftd.host.input_state import read_state
 from haftd.host.readiness import LateEvent
 from haftd.runtimes import keys
-from haftd.runtimes.base import Call, Input, InputRefused, RuntimeContext, Wanted, WithoutScreen
+from haftd.runtimes.base import Call, Input, InputRefused, InputState, RuntimeContext, WithoutScreen
 
 from .child import Child
 from .control import ChildControl, translate
@@ -88,23 +88,23 @@ class PipeControl(WithoutScreen, ChildControl):
         if self._writer is not None and self._writer.waiting:
             self._context.written(self._number)
 
-    def wanted(self) -> Wanted:
+    def input_state(self) -> InputState:
         """Return the input state: waiting if the process sleeps in a read of standard input, with
         all input and output read."""
         child, writer = self.child, self._writer
         if writer is None or writer.closed or writer.waiting or child.ended:
-            return Wanted("busy")
+            return InputState("busy")
         if self._has_printed():
-            return Wanted("busy")
+            return InputState("busy")
         stdin = child.launched.stdin
         try:
             if stdin is None or pump.unread(stdin):
-                return Wanted("busy")
+                return InputState("busy")
             wait = read_state.of_pipe((child.pid,), os.fstat(stdin).st_ino)
         except OSError:
-            return Wanted("busy")
+            return InputState("busy")
         # The process may have printed and begun to wait since.
-        return Wanted("busy") if self._has_printed() else translate(wait)
+        return InputState("busy") if self._has_printed() else translate(wait)
 
     def _has_printed(self) -> bool:
         launched = self.child.launched

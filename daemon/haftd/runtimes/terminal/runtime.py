@@ -15,7 +15,7 @@ from haftd.host import pump
 from haftd.host.input_state import read_state
 from haftd.host.process.ancestry import is_suspended
 from haftd.host.tty import pseudo_terminal
-from haftd.runtimes.base import Call, Input, InputRefused, RuntimeContext, Wanted
+from haftd.runtimes.base import Call, Input, InputRefused, InputState, RuntimeContext
 from haftd.runtimes.process.child import Child, Output
 from haftd.runtimes.process.control import ChildControl, translate
 from haftd.runtimes.process.interpreter import Plain
@@ -109,30 +109,30 @@ class TerminalControl(ChildControl):
     def screen_digest(self) -> int | None:
         return None if self._is_finished else self._screen.digest()
 
-    def wanted(self) -> Wanted:
+    def input_state(self) -> InputState:
         """Return the input state, by the kernel alone."""
         if not self._input.waits:
             return self._kernel_state()
         state = self._kernel_state() if self._input.holds_secret else None
         if state is None or state.state != "reads":
-            return Wanted("busy")
-        return Wanted("held", state.kind)
+            return InputState("busy")
+        return InputState("held", state.kind)
 
-    def _kernel_state(self) -> Wanted:
+    def _kernel_state(self) -> InputState:
         child = self.child
         if child.ended or pump.is_readable(self.master):
-            return Wanted("busy")
+            return InputState("busy")
         if self._screen.frame is not None:
-            return Wanted("busy")  # the program is drawing a frame
+            return InputState("busy")  # the program is drawing a frame
         if self._screen.is_behind:
-            return Wanted("busy")  # output may contain an unanswered query
+            return InputState("busy")  # output may contain an unanswered query
         try:
             wait = read_state.of_terminal(self.master, child.launched.slave, (child.pid,))
         except OSError:
-            return Wanted("unknown")
+            return InputState("unknown")
         # Output printed before the wait is readable by now, and comes first.
         if pump.is_readable(self.master):
-            return Wanted("busy")
+            return InputState("busy")
         state = translate(wait)
         if state.state == "reads" and state.kind != "key" and self._screen.end_string():
             self._redraw_soon()
