@@ -195,7 +195,7 @@ def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argpar
 def _report(options: argparse.Namespace, fault: Exception) -> int:
     from .cli import show
     from .cli.statuses import status_of
-    from .cli.words import in_our_words
+    from .cli.words import in_our_words, show_bytes
     from .errors import ConnectionLost, NotUnicode, RemoteError
 
     kind, status = status_of(fault)
@@ -203,12 +203,13 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
         fault = ConnectionLost(
             "haftd has ended, and all handles with it; `haft doctor` looks for problems"
         )
-    error: dict[str, object] = {"kind": kind, "message": str(fault)}
-    if isinstance(fault, RemoteError):
-        error = {"code": fault.code, **error, "data": fault.data}
-    text = in_our_words(str(fault))
+    message = show_bytes(str(fault))
     if isinstance(fault, NotUnicode):
-        text = in_our_words(f"`{fault.field}` is not UTF-8: {fault.text!r}")
+        message = show_bytes(f"`{fault.field}` is not UTF-8: {fault.text!r}")
+    error: dict[str, object] = {"kind": kind, "message": message}
+    if isinstance(fault, RemoteError):
+        error = {"code": fault.code, "kind": kind, "message": fault.message, "data": fault.data}
+    text = in_our_words(message)
     if isinstance(fault, NotUnicode) and fault.field == "root" and options.root is None:
         text = "the name of this folder is not UTF-8"
         text = in_our_words(f"{text}: {fault.text!r}; name another with --root")

@@ -142,6 +142,7 @@ def test_arguments_of_a_tool_are_completed_from_its_schema(serve: Serve) -> None
     properties = {
         "path": {"type": "string", "description": "the file"},
         "lines": {"type": "integer"},
+        "files": {"type": "array"},
         "mode": {"type": "string", "enum": ["fast", "slow"]},
     }
     tool = {
@@ -156,8 +157,8 @@ def test_arguments_of_a_tool_are_completed_from_its_schema(serve: Serve) -> None
     }
     serve(lambda request, peer: {"tools": [tool]})
     assert list(complete(["spawn", "e"])) == [("edit", "Edit a file.")]
-    assert values("spawn edit --arg |") == ["path=", "lines:=", "mode=fast", "mode=slow"]
-    assert values("spawn edit --arg mode=fast --arg l") == ["lines:="]
+    assert values("spawn edit --arg |") == ["path=", "lines=", "files:=", "mode=fast", "mode=slow"]
+    assert values("spawn edit --arg mode=fast --arg l") == ["lines="]
     assert values("spawn edit --arg=mo") == ["--arg=mode=fast", "--arg=mode=slow"]
 
 
@@ -182,7 +183,7 @@ def test_a_tools_own_parameter_with_a_name_of_the_call_is_completed(serve: Serve
         "runtime": "raw",
     }
     serve(lambda request, peer: {"tools": [tool]})
-    assert values("spawn edit --arg |") == ["path=", "wait:="]
+    assert values("spawn edit --arg |") == ["path=", "wait="]
 
 
 def test_the_daemons_own_lists_are_completed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +193,7 @@ def test_the_daemons_own_lists_are_completed(place: Place, monkeypatch: pytest.M
     monkeypatch.delenv("HAFT_SOCKET", raising=False)
     monkeypatch.delenv("HAFT_HOST", raising=False)
     assert values("spawn ru") == ["run"]
-    assert values("spawn run --arg t") == ["terminal:=true", "terminal:=false", "timeout_s:="]
+    assert values("spawn run --arg t") == ["terminal=true", "terminal=false", "timeout_s="]
     assert "cwd=" in values("spawn git_stage --arg |")
     assert "default" in values("--session |")
     assert values("man fet") == ["fetch"]

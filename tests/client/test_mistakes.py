@@ -98,6 +98,18 @@ def _type(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
             "spawn server -e A=1",
             "haft spawn: the environment is this shell's, as in: A=1 haft spawn server",
         ),
+        (
+            "spawn run --env=A=1 -- ls",
+            "haft spawn: the environment is this shell's, as in: A=1 haft spawn run",
+        ),
+        (
+            "spawn run --cwd /tmp -- ls",
+            "haft spawn: the folder is given by --root, as in: haft spawn run --root /tmp -- ls",
+        ),
+        (
+            "spawn git_stage --cwd /tmp",
+            "haft spawn: an argument of the tool is given by --arg, as in: --arg cwd=/tmp",
+        ),
         ("play", "haft play: FILE is missing: a recording, as `haft record` writes it, or -"),
         ("fetch", "haft fetch: ID is missing: the handle's name, as `haft ps` shows it"),
     ],
@@ -604,3 +616,9 @@ def test_a_text_that_is_not_utf8_is_a_usage_error(serve: Serve, capsys: Capture)
     ):
         assert main(words) == 2
         assert capsys.readouterr().err == message
+        if words[0] == "record":
+            continue  # has no --json
+        assert main(["--json", *words]) == 2
+        output = capsys.readouterr()
+        document = json.loads(output.out)["error"]
+        assert output.err == message and message == f"haft {words[0]}: {document['message']}\n"

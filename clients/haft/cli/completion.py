@@ -238,8 +238,7 @@ class _Line:
     def _tool_arguments(self) -> Candidates:
         """Yield `name=value` for each property of the tool's schema.
 
-        The value is left open unless the schema lists the values. A value that is no string is
-        JSON, after `:=`.
+        The value is left open unless the schema lists the values.
         """
         name = self.parsed.get("tool", [""])[0]
         listed = self._ask(lambda haft: haft.tools())
@@ -256,9 +255,9 @@ class _Line:
             if values:
                 yield from ((f"{name}={value}", text) for value in values)
             elif argument.schema.get("type") == "boolean":
-                yield from ((f"{name}:={value}", text) for value in ("true", "false"))
+                yield from ((f"{name}={value}", text) for value in ("true", "false"))
             else:
-                yield f"{name}{'' if argument.is_text else ':'}=", text
+                yield f"{name}{argument.sign}", text
 
     def _answers(self) -> Candidates:
         target = self.parsed.get("id", [""])[0]

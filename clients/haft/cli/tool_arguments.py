@@ -33,25 +33,30 @@ class Argument(msgspec.Struct, frozen=True):
 
     @property
     def is_text(self) -> bool:
-        """True if the argument is written `name=text`; any other is JSON, behind `name:=`."""
+        """True if the argument is a text, which is never read as JSON."""
         return self.schema.get("type", "string") == "string" and all(
             isinstance(value, str) for value in self.schema.get("enum", ())
         )
 
     @property
-    def example(self) -> str:
-        """Return the argument as an option: `--arg 'files:=["…"]'`.
+    def sign(self) -> str:
+        """Return the sign before the value: `=`, or `:=` before JSON.
 
         The daemon decodes a text where the tool takes a number, true or false, so `=` does for it.
+        """
+        is_scalar = self.schema.get("type") in ("integer", "number", "boolean")
+        return "=" if self.is_text or is_scalar else ":="
+
+    @property
+    def example(self) -> str:
+        """Return the argument as an option: `--arg 'files:=["…"]'`.
 
         >>> Argument("files", {"type": "array"}, True).example
         "--arg 'files:=[…]'"
         >>> Argument("port", {"type": "integer"}, True).example
         '--arg port=1'
         """
-        is_scalar = self.schema.get("type") in ("integer", "number", "boolean")
-        sign = "=" if self.is_text or is_scalar else ":="
-        return f"--arg {_quoted(f'{self.name}{sign}{_value(self.schema)}')}"
+        return f"--arg {_quoted(f'{self.name}{self.sign}{_value(self.schema)}')}"
 
     @property
     def type(self) -> str:

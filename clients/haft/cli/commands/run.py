@@ -37,7 +37,7 @@ from ..statuses import Status
 from ..terminal.own_terminal import drop_late_messages
 from ..terminal.pollable_client import PollableClient
 from . import attach
-from .spawn import APPROVAL_MS, environment, made_up_id
+from .spawn import APPROVAL_MS, FOLDER_OPTIONS, VARIABLE_OPTIONS, environment, made_up_id
 
 USAGE = "haft run [-d] [--rm] [--id ID] [options] -- COMMAND…"
 EPILOG = r"""
@@ -85,8 +85,6 @@ exec "$@"
 """
 """A program of any shell: execute the arguments; those with a backslash are escaped as for `printf %b`."""
 _ESCAPES = {0xDC00 + byte: f"\\0{byte:03o}" for byte in range(0x80, 0x100)}
-_FOLDER_OPTIONS = ("--cwd", "--chdir", "--workdir", "-C", "-w")
-_VARIABLE_OPTIONS = ("--env", "-e")
 _TRIES = 20
 _MAX_SIZE = 1000
 
@@ -119,10 +117,10 @@ def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str
     name, is_joined, value = words[0].partition("=")
     rest = [value, *words[1:]] if is_joined else words[1:]
     command = shlex.join(options.words or rest[1:]) or "COMMAND"
-    if name in _FOLDER_OPTIONS:
+    if name in FOLDER_OPTIONS:
         folder = shlex.quote(rest[0]) if rest else "FOLDER"
         return f"the folder is given by --root, as in: haft run --root {folder} -- {command}"
-    if name in _VARIABLE_OPTIONS:
+    if name in VARIABLE_OPTIONS:
         variable = shlex.quote(rest[0]) if rest else "NAME=VALUE"
         return f"variables stand behind env, as in: haft run -- env {variable} {command}"
     if options.words is not None or words[0].startswith("-"):

@@ -30,6 +30,9 @@ _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 APPROVAL_MS = 250
 """Time for a decision without a person: remembered, or by a program."""
 _TRIES = 20
+FOLDER_OPTIONS = ("--cwd", "--chdir", "--workdir", "-C", "-w")
+"""Options of env and docker in place of `--root`."""
+VARIABLE_OPTIONS = ("--env", "-e")
 _COMMAND_TOOL = "run"
 
 _ARGUMENT = re.compile(r"(?P<dashes>--)?(?P<key>[A-Za-z_][\w-]*)(?:=(?P<value>.*))?", re.DOTALL)
@@ -76,16 +79,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> None:
-    own, words = words_behind(arguments)
+    own, options.words = words_behind(arguments)
     parser.read(own, options)
-    options.words = words
 
 
 def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str:
     """Return the error for a command, an id or arguments in place of options."""
     tool, spoken = options.tool, shlex.join(words)
-    if words[0] == "-e" and len(words) > 1:
-        return f"the environment is this shell's, as in: {shlex.quote(words[1])} haft spawn {tool}"
+    name, is_joined, value = words[0].partition("=")
+    rest = [value, *words[1:]] if is_joined else list(words[1:])
+    if name in VARIABLE_OPTIONS and rest:
+        return f"the environment is this shell's, as in: {shlex.quote(rest[0])} haft spawn {tool}"
+    if name in FOLDER_OPTIONS and tool == _COMMAND_TOOL:
+        folder = shlex.quote(rest[0]) if rest else "FOLDER"
+        command = shlex.join(options.words or rest[1:]) or "COMMAND"
+        return f"the folder is given by --root, as in: haft spawn run --root {folder} -- {command}"
     if arguments := _as_arguments(words):
         return f"an argument of the tool is given by --arg, as in: {arguments}"
     if tool == _COMMAND_TOOL:
