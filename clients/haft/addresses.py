@@ -25,12 +25,13 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Ssh(msgspec.Struct, frozen=True):
-    """A daemon that OpenSSH reaches; `socket` is a path on its machine."""
+    """A daemon that OpenSSH reaches."""
 
     machine: str
     user: str | None = None
     port: int | None = None
     socket: str | None = None
+    """Path on that machine."""
 
     @property
     def name(self) -> str:

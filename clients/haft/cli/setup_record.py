@@ -22,12 +22,13 @@ NAME = "setup.json"
 
 
 class WrittenFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file of a part; `before` is the content that it replaced, None if there was no file."""
+    """A file of a part."""
 
     part: str
     digest: str
     version: str
     before: bytes | None = None
+    """Content that was replaced; None if there was no file."""
 
 
 class _Content(msgspec.Struct, omit_defaults=True):

@@ -29,11 +29,12 @@ _OURS = ("HAFT_HANDLE", "HAFT_OUTER", "HAFT_CALL", "HAFT_SOCKET")
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True):
-    """`[mcp.<name>]`. In `env`, True passes the daemon's variable."""
+    """`[mcp.<name>]`."""
 
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     env: Mapping[str, str | bool] = {}
+    """True passes the daemon's variable."""
     cwd: str = ""
     url: str = ""
     headers: Mapping[str, str] = {}

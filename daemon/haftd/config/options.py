@@ -28,7 +28,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Paths(msgspec.Struct, frozen=True, kw_only=True):
-    """Paths of all files. `config_given`: the file was named and must exist."""
+    """Paths of all files."""
 
     runtime: Runtime
     state: str
@@ -39,6 +39,7 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
     config: str
     tools: str
     config_given: bool = False
+    """The file was named and must exist."""
 
     @property
     def socket(self) -> str:

@@ -13,9 +13,10 @@ _LINE_END = lazy_pattern(r"\r\n|\r|\n")
 
 
 class TypedInput(msgspec.Struct, frozen=True):
-    """Text written at the output's offset `at`."""
+    """Text typed by a call."""
 
     at: int
+    """Offset of the output at that time."""
     text: str
 
 

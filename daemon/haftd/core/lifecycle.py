@@ -103,10 +103,11 @@ class Waiting(_Live, frozen=True):
 
 
 class UnderReview(_Live, frozen=True):
-    """The end is withheld; readers still see the state `was`."""
+    """The end is withheld."""
 
     stage: ClassVar[Stage] = Stage.UNDER_REVIEW
     was: Starting | Running
+    """State that readers still see."""
     termination: Termination
 
     @property
@@ -115,9 +116,10 @@ class UnderReview(_Live, frozen=True):
 
 
 class Stopping(_Live, frozen=True):
-    """The end was requested; readers see the state `was` until then."""
+    """The end was requested."""
 
     was: AwaitingApproval | Starting | Running | Waiting | UnderReview
+    """State that readers see until the end."""
     by: EndedBy
 
     @property
@@ -138,11 +140,12 @@ class Abandoned(_Live, frozen=True):
 
 
 class _Ended(msgspec.Struct, frozen=True):
-    """State after the end at `at` monotonic seconds."""
+    """State after the end."""
 
     state: ClassVar[State] = State.STOPPED
     termination: Termination
     at: float
+    """Monotonic seconds."""
     review: Review | None = None
     """State of the result's review, if any."""
     refusal: RpcError | None = None
@@ -162,7 +165,7 @@ class Stopped(_Ended, frozen=True):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """Not started because of `error`; the handle is withdrawn."""
+    """Not started; the handle is withdrawn."""
 
     stage: ClassVar[Stage] = Stage.REJECTED
     state: ClassVar[State] = State.STOPPED

@@ -25,20 +25,24 @@ _MAX_LINE_SEARCH = 4_096
 
 
 class OutputChunk(msgspec.Struct, frozen=True, gc=False):
-    """Text and the offset after it; `omitted` bytes from `omitted_from` precede it."""
+    """Piece of text."""
 
     text: str
     cursor: int
+    """Offset after the text."""
     omitted: int = 0
+    """Bytes left out before the text, from `omitted_from` on."""
     omitted_from: int = 0
 
 
 class BytesChunk(msgspec.Struct, frozen=True, gc=False):
-    """Bytes and the offset after them; `omitted` bytes from `omitted_from` precede them."""
+    """Piece of bytes."""
 
     data: bytes
     cursor: int
+    """Offset after the bytes."""
     omitted: int = 0
+    """Bytes left out before, from `omitted_from` on."""
     omitted_from: int = 0
 
 

@@ -42,10 +42,11 @@ def _may_have_file(handle: Handle) -> bool:
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """Admitted handle, or with `is_repeated` that of an earlier call with the same `call_id`."""
+    """Admitted handle."""
 
     handle: Handle
     is_repeated: bool = False
+    """The handle is that of an earlier call with the same `call_id`."""
 
 
 class Registry:

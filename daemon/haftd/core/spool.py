@@ -31,12 +31,14 @@ class SpoolFolder(Protocol):
 
 
 class SavedFile(msgspec.Struct, frozen=True):
-    """Named file with `reserved` bytes of the disk budget, without `omitted` bytes."""
+    """Named file of an output."""
 
     folder: SpoolFolder
     path: str
     reserved: int
+    """Bytes of the disk budget."""
     omitted: int = 0
+    """Bytes that the file lacks."""
 
 
 _BLOCK = 65_536

@@ -32,9 +32,10 @@ class TerminalChunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class TerminalReader(msgspec.Struct, frozen=True, gc=False):
-    """Reader with a terminal emulator; `clipboard` permits clipboard writes."""
+    """Reader with a terminal emulator."""
 
     clipboard: bool = False
+    """True permits clipboard writes."""
 
     def read(self, spool: Spool, start: int, max_bytes: int, *, final: bool) -> TerminalChunk:
         """Return up to `max_bytes` of filtered output from `start`.

@@ -19,11 +19,13 @@ DROPPED = "It was given up before anybody had decided whether its result is hand
 
 
 class ResultExcerpt(msgspec.Struct, frozen=True):
-    """Result for the reviewer; `omitted` of its `bytes` are not in `text`."""
+    """Result for the reviewer."""
 
     text: str
     bytes: int
+    """Size of the whole text."""
     omitted: int
+    """Bytes left out of `text`."""
     failure: str | None
     failed: bool
 

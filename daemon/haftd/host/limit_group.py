@@ -59,9 +59,10 @@ class Controllers(NamedTuple):
 
 
 class Containment(NamedTuple):
-    """Cgroups of a daemon's handles: `base` is their parent in version 2, if any."""
+    """Cgroups of a daemon's handles."""
 
     base: Path | None = None
+    """Parent in version 2, if any."""
     controllers: Controllers | None = None
 
     @property

@@ -30,20 +30,22 @@ P = TypeVar("P", bound=msgspec.Struct)
 
 
 class Run(msgspec.Struct, forbid_unknown_fields=True):
-    """Program with its arguments; `cwd` is below the root."""
+    """Program with its arguments."""
 
     program: str
     args: list[str] = []
     cwd: str = "."
+    """Path below the root."""
     stdin: str = ""
     timeout_s: float = 60.0
 
 
 class RunResult(msgspec.Struct, omit_defaults=True):
-    """End of a program; `stderr` is the end of standard error."""
+    """End of a program."""
 
     stdout: str
     stderr: str
+    """Last bytes of standard error."""
     code: int | None = None
     signal: str | None = None
 

@@ -68,12 +68,13 @@ class HostAccess(Redacted, frozen=True):
 
 
 class Destination(msgspec.Struct, frozen=True):
-    """Permitted target of a request; `target` is the path with its query."""
+    """Permitted target of a request."""
 
     scheme: str
     host: str
     port: int
     target: str
+    """Path with its query."""
 
     @property
     def origin(self) -> tuple[str, str, int]:

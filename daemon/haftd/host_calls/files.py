@@ -57,12 +57,11 @@ class Read(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Write(msgspec.Struct, forbid_unknown_fields=True):
-    """`mode`: `create` wants a new file; `append` and `replace` make one if there is none."""
-
     path: str
     content: str
     encoding: Encoding = "utf-8"
     mode: Literal["replace", "create", "append"] = "replace"
+    """`create` wants a new file; `append` and `replace` make one if there is none."""
     parents: bool = False
 
 

@@ -45,11 +45,11 @@ class Get(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Post(Get, forbid_unknown_fields=True):
-    """`body` is text, or data in Base64; `json` is any value instead."""
-
     body: str | None = None
+    """Text, or data in Base64."""
     encoding: Encoding = "utf-8"
     json: Any = msgspec.UNSET
+    """Any value, instead of `body`."""
 
 
 class _Reply(msgspec.Struct):

@@ -34,11 +34,10 @@ _MAX_S = 10.0
 
 
 class Grep(msgspec.Struct, forbid_unknown_fields=True):
-    """`name` is a pattern of files' names, as `*.py`."""
-
     pattern: str
     path: str = "."
     name: str = "*"
+    """Pattern of files' names, as `*.py`."""
     ignore_case: bool = False
     limit: int = 200
 

@@ -24,14 +24,16 @@ log = structlog.get_logger("haftd.inquiries")
 
 
 class ApprovalDecision(Redacted, frozen=True):
-    """Decision; `edited` is the result of `Approval.check`, `by` names the client."""
+    """Decision on an approval."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("edited",)
 
     decision: Decision
     reason: str = ""
     edited: Any = None
+    """Result of `Approval.check`."""
     by: str | UnsetType = UNSET
+    """Name of the client."""
 
 
 class Approval(InquiryKind, frozen=True, kw_only=True, eq=False):

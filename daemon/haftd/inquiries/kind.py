@@ -34,12 +34,13 @@ class InquiryContext(Redacted, frozen=True, kw_only=True):
 
 
 class Answered(Redacted, frozen=True):
-    """Checked answer; `source` and `caller` name its author."""
+    """Checked answer."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("value", "caller")
 
     value: Any
     source: Mapping[str, object] = msgspec.field(default_factory=dict)
+    """Author, like `caller`."""
     caller: Caller | None = None
     remember: Remember | UnsetType = UNSET
 
@@ -51,9 +52,10 @@ class Unanswered(msgspec.Struct, frozen=True):
 
 
 class Withdrawn(msgspec.Struct, frozen=True):
-    """No longer needed; `error` is for the waiting call."""
+    """No longer needed."""
 
     error: Exception | None = None
+    """Raised by the waiting call."""
 
 
 End = Answered | Unanswered | Withdrawn

@@ -258,10 +258,11 @@ def notice_of(handle: Handle, at: float) -> Notice | None:
 
 
 class NoticeDelivery(msgspec.Struct, frozen=True):
-    """Delivery of new notices: `push` is called with the session and the notice."""
+    """Delivery of new notices."""
 
     queues: NoticeQueues
     push: Callable[[str, Notice], None]
+    """Called with the session and the notice."""
 
     def state_changed(self, handle: Handle) -> None:
         """Deliver a handle's question or end, if its settings want the notice."""

@@ -17,9 +17,10 @@ from .base import InputRefused
 
 
 class KeyPress(msgspec.Struct, frozen=True):
-    """A named key (`name`, as in `_NAMES`) or the character `char`."""
+    """A named key or a character."""
 
     name: str = ""
+    """As in `_NAMES`; empty for a character."""
     char: str = ""
     ctrl: bool = False
     meta: bool = False

@@ -22,11 +22,12 @@ _CHOICE = ("anyOf", "oneOf", "allOf", "not", "if", "enum", "dependentRequired", 
 
 
 class Translated(msgspec.Struct, frozen=True):
-    """Tool for a provider. `lossless`: arguments for these parameters always match the tool's."""
+    """Tool for a provider."""
 
     description: str
     parameters: dict[str, Any]
     lossless: bool
+    """Arguments for these parameters always match the tool's."""
 
 
 def translate(

@@ -62,9 +62,10 @@ _MAX_ROOTS = 32
 
 
 class Inspection(msgspec.Struct, frozen=True):
-    """Snapshot of a root's files and their trust; `root` is canonical."""
+    """Snapshot of a root's files and their trust."""
 
     root: str
+    """Canonical path."""
     files: tuple[HashedFile | RefusedFile, ...]
     trusted: Mapping[str, TrustedFile]
     at: float | None

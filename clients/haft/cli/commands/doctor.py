@@ -56,12 +56,13 @@ _EDITORS = ("vim", "vi", "nvim", "nano")
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Result of one check; `advice` is the remedy."""
+    """Result of one check."""
 
     check: str
     level: Literal["ok", "note", "problem"]
     message: str
     advice: str = ""
+    """Remedy."""
 
 
 def run(options: argparse.Namespace) -> int:

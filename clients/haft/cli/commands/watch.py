@@ -63,10 +63,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a handle; `session` only where several are watched."""
+    """A line of a handle."""
 
     id: str
     session: str | UnsetType
+    """Set where several sessions are watched."""
     text: str
     is_complete: bool = True
 

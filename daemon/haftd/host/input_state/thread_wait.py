@@ -206,9 +206,10 @@ def _bound(pid: int, call: Call, args: list[int]) -> int | None:
 
 
 class _File(NamedTuple):
-    """A descriptor's file. `terminal`: the master of the terminal numbered `inode`."""
+    """A descriptor's file."""
 
     kind: Literal["sought", "socket", "terminal", "pipe", "epoll", "unclear", "other"]
+    """`terminal`: the master of the terminal numbered `inode`."""
     inode: int = 0
     fd: int = -1
     once: bool = False

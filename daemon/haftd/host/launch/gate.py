@@ -308,10 +308,11 @@ _SHORTAGES: Final = frozenset([errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.E
 
 
 class Gate(NamedTuple):
-    """Implementation of the gate; the child starts as `program`."""
+    """Implementation of the gate."""
 
     kind: Literal["machine", "interpreter"]
     program: str
+    """Executed by the child."""
     prefix: tuple[str, ...]
     confinement: Confinement | None = None
 

@@ -45,7 +45,7 @@ Network = Literal["none", "proxy", "all"]
 
 
 class _Machine(NamedTuple):
-    """Numbers of system calls. `metadata`: modes, owners, times and extended attributes of files."""
+    """Numbers of system calls."""
 
     arch: int
     clone: int
@@ -61,6 +61,7 @@ class _Machine(NamedTuple):
     denied: tuple[int, ...]
     ipc: tuple[int, ...]
     metadata: tuple[int, ...]
+    """Changes of modes, owners, times and extended attributes."""
     capset: int
     seccomp: int
     listening: tuple[int, int]

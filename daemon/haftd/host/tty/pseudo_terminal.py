@@ -29,7 +29,7 @@ _MAX_SIZE = 65_535
 
 
 class Modes(NamedTuple):
-    """Modes of the line discipline; `eof` is empty where no character ends input."""
+    """Modes of the line discipline."""
 
     canonical: bool
     """Input is delivered by lines, edited in the terminal."""
@@ -37,6 +37,7 @@ class Modes(NamedTuple):
     maps_cr: bool
     """A typed carriage return reaches the program as a newline."""
     eof: bytes
+    """Empty where no character ends input."""
     signals: bool = True
     """Typed characters send signals, as C-c sends INT."""
 

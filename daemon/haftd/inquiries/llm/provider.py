@@ -95,10 +95,11 @@ class Turn(Redacted, frozen=True):
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """Content of a request. `replies` covers all open calls, as no provider accepts open calls."""
+    """Content of a request."""
 
     conversation: Conversation
     replies: tuple[tuple[OpenCall, str], ...]
+    """One for each open call, as no provider accepts open calls."""
     turns: tuple[Turn, ...]
     schema: dict[str, Any]
     """Schema of the answer, in the provider's dialect."""

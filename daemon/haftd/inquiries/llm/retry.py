@@ -23,9 +23,10 @@ _REASON = lazy_pattern(r"[A-Za-z_]{3,40}")
 
 
 class Unsent(msgspec.Struct, frozen=True):
-    """No complete reply; `why` is the rest of "the model's server …"."""
+    """No complete reply."""
 
     why: str
+    """Rest of "the model's server …"."""
 
 
 class Received(Redacted, frozen=True):

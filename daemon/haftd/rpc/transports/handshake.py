@@ -21,12 +21,13 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Refused handshake; `delay` in seconds."""
+    """Refused handshake."""
 
     status: int
     kind: str
     message: str
     delay: float = 0.0
+    """Seconds before the reply."""
 
 
 class Gatekeeper:

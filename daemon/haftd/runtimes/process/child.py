@@ -43,11 +43,13 @@ _LOOKS_AT_MASK, _LOOK_S = 5, 0.002
 
 
 class Output(msgspec.Struct, eq=False):
-    """Descriptor to read, and the consumer of its bytes; `keep_up` as in `pump.Reader`."""
+    """Descriptor to read."""
 
     fd: int
     take: Callable[[bytes], None]
+    """Consumer of the bytes."""
     keep_up: Callable[[], Awaitable[None] | None] = lambda: None
+    """As in `pump.Reader`."""
     on_end: Callable[[], None] = lambda: None
     """Called at the end of file, unless the process ends first."""
     at_end: bool = False

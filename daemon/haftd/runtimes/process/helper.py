@@ -26,14 +26,15 @@ _GRACE_S = 0.5
 
 
 class Failed(Redacted, frozen=True):
-    """Failed run. `why` is a clause, for `start` a sentence; `stderr_tail` is for the program's
-    author only."""
+    """Failed run."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("stderr_tail",)
 
     kind: Literal["start", "input", "output", "time", "limit", "exit"]
     why: str
+    """A clause; for `start` a sentence."""
     stderr_tail: bytes = b""
+    """For the program's author only."""
 
 
 class ContextWithoutHandle:

@@ -21,9 +21,10 @@ _DATA = {
 
 
 class Contents(NamedTuple):
-    """`lines` are rows without trailing blanks, perhaps without the last empty rows."""
+    """Contents of a screen."""
 
     lines: list[str]
+    """Rows without trailing blanks, perhaps without the last empty rows."""
     cursor: tuple[int, int]
     alt: bool
     scrollback: int

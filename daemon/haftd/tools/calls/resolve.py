@@ -40,7 +40,7 @@ _VALUE = "HAFT_VALUE_{}"
 
 
 class CallContext(Redacted, frozen=True, kw_only=True):
-    """Context of one call; `path` is the PATH for programs."""
+    """Context of one call."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("variables",)
 
@@ -49,6 +49,7 @@ class CallContext(Redacted, frozen=True, kw_only=True):
     handle: str
     action: str = "run"
     path: str = "/usr/local/bin:/usr/bin:/bin"
+    """PATH for programs."""
     answers: Mapping[str, Any] = msgspec.field(default_factory=dict)
     vars: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """The client's values for the tool."""

@@ -40,17 +40,19 @@ class UnsetVariable(ValueError):
 
 
 class PathRule(msgspec.Struct, frozen=True):
-    """Rights at `path` and below; `denies` takes away those of a shorter rule."""
+    """Rights at a path and below."""
 
     path: str
     grants: frozenset[Right] = frozenset()
     denies: frozenset[Right] = frozenset()
+    """Rights of a shorter rule that are taken away."""
 
 
 class NetRule(msgspec.Struct, frozen=True):
-    """Destinations. `host` is `*`, a name, `*.name` for all names below, or an IP address."""
+    """Destinations."""
 
     host: str
+    """`*`, a name, `*.name` for all names below, or an IP address."""
     scheme: str | None = None
     port: int | None = None
     path_prefix: str | None = None

@@ -32,14 +32,12 @@ class Each(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Command(msgspec.Struct, frozen=True):
-    """Command template.
-
-    Without `shell`, each word is a template for one argument (an `Each` for many). With `shell`,
-    the words form one script with variables in place of values.
-    """
+    """Command template."""
 
     words: tuple[str | Each, ...]
+    """Without `shell`: a template for each argument, an `Each` for many."""
     shell: str | None = None
+    """Shell that runs the words as one script, with variables in place of values."""
 
     @property
     def names_module(self) -> bool:
@@ -62,7 +60,7 @@ class VerbForm(msgspec.Struct, frozen=True):
 
 
 class QuestionPolicy(msgspec.Struct, frozen=True):
-    """Fixed `answer` or `target` of a tool's question, and a timeout in seconds."""
+    """Fixed answer or target of a tool's question."""
 
     target: Literal["assistant", "user"] | dict[str, Any] | None = None
     answer: Any = msgspec.UNSET

@@ -61,13 +61,14 @@ class MissingFile(UnreadableFile):
 
 
 class Document(Redacted, frozen=True):
-    """Parsed file; `lines` maps key paths to line numbers from 1."""
+    """Parsed file."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("lines",)
 
     file: str
     data: dict[str, Any]
     lines: dict[tuple[str, ...], int]
+    """Line numbers, from 1, by key path."""
 
     def line(self, path: Sequence[str]) -> int | None:
         """Return the line of the key, else of the nearest table around."""

@@ -13,13 +13,15 @@ _MAX_BYTES = 1 << 20
 
 
 class EntryPoint(msgspec.Struct, frozen=True):
-    """Named object of a package. `file` is the metadata, `folder` the package's."""
+    """Named object of a package."""
 
     name: str
     module: str
     object: str
     file: str
+    """The package's metadata."""
     folder: str
+    """The package's folder."""
     line: int
 
 

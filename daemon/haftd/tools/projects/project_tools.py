@@ -49,10 +49,11 @@ class UserTools(msgspec.Struct, frozen=True):
 
 
 class ParsedFile(msgspec.Struct, frozen=True):
-    """Tools of one file. `raw` holds each definition as written, merged over the file's `'*'`."""
+    """Tools of one file."""
 
     tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
     raw: Mapping[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
+    """Each definition as written, merged over the file's `'*'`."""
     problems: tuple[Problem, ...] = ()
 
 

@@ -31,22 +31,24 @@ _STILL_NS = 50_000_000
 
 
 class HashedFile(Redacted, frozen=True):
-    """Content of a file; `name` is the path below the folder of definitions."""
+    """Content of a file."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("data",)
 
     name: str
+    """Path below the folder of definitions."""
     path: str
     data: bytes
     digest: str
 
 
 class RefusedFile(msgspec.Struct, frozen=True):
-    """Refused regardless of trust; `why` ends a sentence."""
+    """Refused regardless of trust."""
 
     name: str
     path: str
     why: str
+    """End of a sentence."""
 
 
 _Entry = tuple[str, os.stat_result | None]
