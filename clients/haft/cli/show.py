@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Json = Mapping[str, Any]
     """A JSON object as on the wire, such as a handle's state."""
 
-# Causes of an end whose message has more than `ended by …`: the denied access, the limit.
+# Causes of an end with more in the message than `ended by …`: the denied access, the limit.
 _REASONED = ("exit", "limit")
 _USUAL_COLUMNS = 80
 _MIN_COLUMN = 6

@@ -1,4 +1,4 @@
-"""Follow a handle's output from an own offset; the spool is the only queue.
+"""Follow a handle's output from the reader's own offset; the spool is the only queue.
 
 Chunks split no character or sequence; a reader more than `MAX_LAG` behind resumes near the end.
 """
@@ -21,11 +21,11 @@ _RESUME_SIZE = 65_536
 """Bytes before the end at which a late reader resumes."""
 
 _MAX_LINE_SEARCH = 4_096
-"""Bytes searched for a line start there."""
+"""Bytes from there on searched for a line start."""
 
 
 class OutputChunk(msgspec.Struct, frozen=True, gc=False):
-    """Piece of text."""
+    """Text of an output."""
 
     text: str
     cursor: int
@@ -36,7 +36,7 @@ class OutputChunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class BytesChunk(msgspec.Struct, frozen=True, gc=False):
-    """Piece of bytes."""
+    """Bytes of an output."""
 
     data: bytes
     cursor: int

@@ -1,7 +1,7 @@
 """Callbacks for readable descriptors: one task of the loop waits for all of them.
 
 A callback must not raise. Call `unwatch` before a descriptor is closed. `call_after` saves a pass
-of the loop for what several callbacks cause.
+of the loop for the consequences of several callbacks.
 """
 
 from __future__ import annotations

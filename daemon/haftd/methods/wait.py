@@ -85,7 +85,7 @@ class RegisteredWait:
             self._time = None
 
     def _put(self, value: object, fault: Exception | None = None) -> None:
-        # An evaluation may change the handle, whose listener has then queued this wait.
+        # An evaluation may change the handle: the listener has then queued this wait.
         if not self._is_over:
             self._is_over, self._value, self._fault = True, value, fault
             self._waits.put(self)

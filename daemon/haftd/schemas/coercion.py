@@ -103,13 +103,13 @@ def _values(schema: _Schema) -> list[Any] | None:
     return values if isinstance(values, list) else None
 
 
-def _branches(schema: _Schema, word: str) -> list[Any]:
-    branches = schema.get(word)
+def _branches(schema: _Schema, keyword: str) -> list[Any]:
+    branches = schema.get(keyword)
     return branches if isinstance(branches, list) else []
 
 
-def _mapping(schema: _Schema, word: str) -> _Schema:
-    value = schema.get(word)
+def _mapping(schema: _Schema, keyword: str) -> _Schema:
+    value = schema.get(keyword)
     return value if isinstance(value, Mapping) else _NOTHING
 
 
@@ -186,8 +186,8 @@ class _Schemas:
             self.steps.take(len(values) // 256)
             kinds = set(map(type, values))
             return frozenset(name for name, types in _TYPES.items() if kinds.intersection(types))
-        for word in _CHOICES:
-            if branches := _branches(schema, word):
+        for keyword in _CHOICES:
+            if branches := _branches(schema, keyword):
                 union: set[str] = set()
                 for branch in branches:
                     types = self.types(self.resolved(branch), depth + 1)
@@ -226,8 +226,8 @@ class _Schemas:
             self.steps.take(1 + len(properties) // 64)
             for name, form in properties.items():
                 all_properties.setdefault(name, form)
-            parts = [each for word in ("allOf", *_CHOICES) for each in _branches(part, word)]
-            parts += [part[word] for word in ("then", "else") if word in part]
+            parts = [each for keyword in ("allOf", *_CHOICES) for each in _branches(part, keyword)]
+            parts += [part[keyword] for keyword in ("then", "else") if keyword in part]
             parts += _mapping(part, "dependentSchemas").values()
             waiting.extend(reversed(parts))
         return all_properties
@@ -277,8 +277,8 @@ class _Coercion:
         value = self._as_wanted(value, schema)
         for part in _branches(schema, "allOf"):
             value = self._fit(value, part, applied, depth + 1, fill=fill)
-        for word in _CHOICES:
-            if branches := _branches(schema, word):
+        for keyword in _CHOICES:
+            if branches := _branches(schema, keyword):
                 chosen = self._chosen(value, branches)
                 value = self._fit(value, chosen, applied, depth + 1, fill=False)
         if isinstance(value, dict):

@@ -57,28 +57,28 @@ def choice_sentence(values: list[Any]) -> str:
     return f"One of {shown}{more}."
 
 
-def sentences(node: Node, words: Iterable[str]) -> list[str]:
-    """Describe the keywords `words` of a node. Annotations without a constraint (`title`,
-    `description`) have no sentence."""
-    omitted = [word for word in words if word in node]
-    return [sentence for word in omitted if (sentence := _sentence(word, node, omitted))]
+def sentences(node: Node, keywords: Iterable[str]) -> list[str]:
+    """Describe these keywords of a node. Annotations without a constraint (`title`, `description`)
+    have no sentence."""
+    omitted = [keyword for keyword in keywords if keyword in node]
+    return [sentence for keyword in omitted if (sentence := _sentence(keyword, node, omitted))]
 
 
-def _sentence(word: str, node: Node, omitted: list[str]) -> str:
-    value = node[word]
-    if word in _PAIRS:
-        other, noun = _PAIRS[word]
+def _sentence(keyword: str, node: Node, omitted: list[str]) -> str:
+    value = node[keyword]
+    if keyword in _PAIRS:
+        other, noun = _PAIRS[keyword]
         if other in omitted and other in node:
             return f"{_count(value, node[other])} {noun}."
         return "" if not value else "Not empty." if value == 1 else f"At least {value:,} {noun}."
     for low, (high, noun) in _PAIRS.items():
-        if word == high:
+        if keyword == high:
             return "" if low in omitted and low in node else f"At most {value:,} {noun}."
-    if word in ("minimum", "maximum"):
+    if keyword in ("minimum", "maximum"):
         if "minimum" in omitted and "maximum" in omitted and {"minimum", "maximum"} <= node.keys():
-            return f"From {node['minimum']} to {value}." if word == "maximum" else ""
-        return f"At {'least' if word == 'minimum' else 'most'} {value}."
-    match word:
+            return f"From {node['minimum']} to {value}." if keyword == "maximum" else ""
+        return f"At {'least' if keyword == 'minimum' else 'most'} {value}."
+    match keyword:
         case "exclusiveMinimum":
             return f"More than {value}."
         case "exclusiveMaximum":
@@ -124,7 +124,7 @@ def _sentence(word: str, node: Node, omitted: list[str]) -> str:
         case "not":
             return f"Not {phrase(value)}."
         case "oneOf" | "anyOf":
-            how = "Exactly" if word == "oneOf" else "At least"
+            how = "Exactly" if keyword == "oneOf" else "At least"
             return f"{how} one of these: {_parts(value)}."
         case "dependentSchemas":
             return " ".join(
@@ -204,7 +204,7 @@ def _phrase(node: Node, depth: int) -> str:
     if "enum" in node:
         head = choice_sentence(node["enum"]).rstrip(".")
         head = head.removeprefix("It must be ").replace("One of", "one of", 1)
-        rest = [word for word in ("allOf", "not", "if") if word in node]
+        rest = [keyword for keyword in ("allOf", "not", "if") if keyword in node]
         parts = [_lowered(sentence) for sentence in sentences(node, rest)]
     else:
         types = node.get("type") or types_of(node)
@@ -222,14 +222,14 @@ def _details(node: Node, depth: int) -> list[str]:
     if "items" in node and not is_never(node["items"]) and not _is_unconstrained(node["items"]):
         parts.append(f"of {_phrase(node['items'], depth + 1)}")
     parts += [
-        f"{'either ' if len(node[word]) > 1 else ''}{_parts(node[word], depth, ' or ')}"
-        for word in ("anyOf", "oneOf")
-        if word in node
+        f"{'either ' if len(node[keyword]) > 1 else ''}{_parts(node[keyword], depth, ' or ')}"
+        for keyword in ("anyOf", "oneOf")
+        if keyword in node
     ]
     covered = ("type", "enum", "properties", "required", "items", "anyOf", "oneOf", *ANNOTATIONS)
     parts += [
         _lowered(sentence)
-        for sentence in sentences(node, [word for word in node if word not in covered])
+        for sentence in sentences(node, [keyword for keyword in node if keyword not in covered])
     ]
     return parts
 

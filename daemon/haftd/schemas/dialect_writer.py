@@ -26,7 +26,17 @@ from .descriptions import (
 from .dialects import Dialect
 from .intersection import ANNOTATIONS, NEVER, Node, is_never, merge
 from .names import exposed_properties
-from .normalization import CUT, NUMBER_FORMATS, TYPED, WORDS, is_of, only, size, type_of, types_of
+from .normalization import (
+    CUT,
+    KEYWORDS,
+    NUMBER_FORMATS,
+    TYPED_KEYWORDS,
+    is_of,
+    restrict_to_type,
+    size,
+    type_of,
+    types_of,
+)
 
 _CHOICES = ("anyOf", "oneOf")
 _NULL: Node = {"type": ["null"]}
@@ -78,7 +88,7 @@ class DialectWriter:
         if not types:
             return self._untyped(node, depth)
         if len(types) > 1:
-            return self._choice([only(node, kind) for kind in types], node, depth, [])
+            return self._choice([restrict_to_type(node, kind) for kind in types], node, depth, [])
         return self._single(node, types[0], depth)
 
     def _branches(self, node: Node, choice: str) -> list[Node] | None:
@@ -175,9 +185,16 @@ class DialectWriter:
             part = self._values(kind, members)
             if part not in parts:
                 parts.append(part)
-        leftover = [word for word in node if word in TYPED or word in ("allOf", "not", "if")]
-        notes = sentences(node, [word for word in node if word in leftover or word in ANNOTATIONS])
-        self.lossless = self.lossless and not leftover
+        unwritten = [
+            keyword
+            for keyword in node
+            if keyword in TYPED_KEYWORDS or keyword in ("allOf", "not", "if")
+        ]
+        notes = sentences(
+            node,
+            [keyword for keyword in node if keyword in unwritten or keyword in ANNOTATIONS],
+        )
+        self.lossless = self.lossless and not unwritten
         if not parts:
             return self._null(node) if null else None
         if len(parts) == 1:
@@ -218,9 +235,9 @@ class DialectWriter:
             forms.insert(4, _MAP)
         if CUT in node:
             self.lossless = False
-        left = [word for word in node if word not in ANNOTATIONS and word != CUT]
-        self.lossless = self.lossless and not left
-        notes = sentences(node, left)
+        unwritten = [keyword for keyword in node if keyword not in ANNOTATIONS and keyword != CUT]
+        self.lossless = self.lossless and not unwritten
+        notes = sentences(node, unwritten)
         if CUT in node:
             notes.insert(0, recursion_sentence(node[CUT]))
         kept = self.lossless
@@ -240,22 +257,22 @@ class DialectWriter:
                 return self._object(node, depth + 1)
             return self._array(node, depth + 1)
         written: Node = {"type": kind}
-        left = []
-        for word, value in node.items():
-            if word in ("type", "description"):
+        unwritten = []
+        for keyword, value in node.items():
+            if keyword in ("type", "description"):
                 continue
             if (
-                word in self._dialect.keeps
-                and word in WORDS[kind]
-                and self._takes(kind, word, value)
+                keyword in self._dialect.keeps
+                and keyword in KEYWORDS[kind]
+                and self._takes(kind, keyword, value)
             ):
-                written[word] = value
+                written[keyword] = value
             else:
-                left.append(word)
-        return self._finished(written, node, left)
+                unwritten.append(keyword)
+        return self._finished(written, node, unwritten)
 
-    def _takes(self, kind: str, word: str, value: Any) -> bool:
-        if word == "format":
+    def _takes(self, kind: str, keyword: str, value: Any) -> bool:
+        if keyword == "format":
             formats = self._dialect.formats
             number = NUMBER_FORMATS.get(kind)
             if formats is not None and value not in formats:
@@ -263,7 +280,7 @@ class DialectWriter:
             if number is None:
                 return value not in ("float", "double", "int32", "int64")
             return value in number
-        if word == "pattern" and self._dialect.plain_patterns:
+        if keyword == "pattern" and self._dialect.plain_patterns:
             if _HARD_PATTERN.search(value):
                 return False
             try:
@@ -272,14 +289,14 @@ class DialectWriter:
                 return False
         return True
 
-    def _finished(self, written: Node, node: Node, left: list[str], *notes: str) -> Node:
-        if CUT in left:
-            left = [word for word in left if word != CUT]
+    def _finished(self, written: Node, node: Node, unwritten: list[str], *notes: str) -> Node:
+        if CUT in unwritten:
+            unwritten = [keyword for keyword in unwritten if keyword != CUT]
             self.lossless = False
             notes = (recursion_sentence(node[CUT]), *notes)
-        if any(word not in ANNOTATIONS for word in left):
+        if any(keyword not in ANNOTATIONS for keyword in unwritten):
             self.lossless = False
-        return self._described(written, node, [*notes, *sentences(node, left)])
+        return self._described(written, node, [*notes, *sentences(node, unwritten)])
 
     def _text(self, node: Node, kind: str) -> Node:
         noun = "an object" if kind == "object" else "a list"
@@ -324,18 +341,20 @@ class DialectWriter:
                 needed.append(renamed[name])
         if needed or dialect.strict:
             written["required"] = needed
-        left = [w for w in node if w not in ("type", "description", "properties", "required")]
+        unwritten = [w for w in node if w not in ("type", "description", "properties", "required")]
         if dialect.strict:
             # Closed objects need no note.
             written["additionalProperties"] = False
-            left = [w for w in left if w not in ("additionalProperties", "patternProperties")]
+            unwritten = [
+                w for w in unwritten if w not in ("additionalProperties", "patternProperties")
+            ]
         elif is_never(further):
-            left.remove("additionalProperties")  # implied by the closed object
-        for word in ("minProperties", "maxProperties"):
-            if word in left and word in dialect.keeps:
-                written[word] = node[word]
-                left.remove(word)
-        return self._finished(written, node, left)
+            unwritten.remove("additionalProperties")  # implied by the closed object
+        for keyword in ("minProperties", "maxProperties"):
+            if keyword in unwritten and keyword in dialect.keeps:
+                written[keyword] = node[keyword]
+                unwritten.remove(keyword)
+        return self._finished(written, node, unwritten)
 
     def _array(self, node: Node, depth: int) -> Node:
         first = node.get("prefixItems", [])
@@ -350,7 +369,9 @@ class DialectWriter:
             items = {"anyOf": forms} if len(forms) > 1 else forms[0]
         item_form = self._node(items, depth)
         written: Node = {"type": "array"}
-        counts: Node = {word: node[word] for word in ("minItems", "maxItems") if word in node}
+        counts: Node = {
+            keyword: node[keyword] for keyword in ("minItems", "maxItems") if keyword in node
+        }
         if item_form is None or is_never(rest):
             counts["maxItems"] = min(len(first), counts.get("maxItems", len(first)))
             if not first:
@@ -359,15 +380,15 @@ class DialectWriter:
         if item_form is None:
             item_form = self._node({"type": ["string"]}, depth)
         written["items"] = item_form
-        left = [
+        unwritten = [
             w for w in node if w not in ("type", "description", "items", "minItems", "maxItems")
         ]
-        for word, count in counts.items():
-            if word in self._dialect.keeps:
-                written[word] = count
+        for keyword, count in counts.items():
+            if keyword in self._dialect.keeps:
+                written[keyword] = count
             else:
                 self.lossless = False
         notes.extend(
-            sentences(counts, [word for word in counts if word not in self._dialect.keeps])
+            sentences(counts, [keyword for keyword in counts if keyword not in self._dialect.keeps])
         )
-        return self._finished(written, node, left, *notes)
+        return self._finished(written, node, unwritten, *notes)

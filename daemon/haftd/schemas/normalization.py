@@ -18,7 +18,7 @@ CUT = "\0cut"
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _MAX_NODES = 1_000
 _MAX_DEPTH = 40
-_ONE = (
+_ONE_SCHEMA = (
     "items",
     "not",
     "if",
@@ -30,8 +30,8 @@ _ONE = (
     "unevaluatedProperties",
     "unevaluatedItems",
 )
-_MANY = ("anyOf", "oneOf")
-_NAMED = ("properties", "patternProperties", "dependentSchemas")
+_LISTS_OF_SCHEMAS = ("anyOf", "oneOf")
+_SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas")
 _COUNTS = (
     "minItems",
     "maxItems",
@@ -59,7 +59,7 @@ class _Reader:
 
     def __init__(self, whole: object) -> None:
         self._whole = whole
-        self._left = _MAX_NODES
+        self._nodes_left = _MAX_NODES
         self._stack: list[str] = []
         self._anchors: dict[str, Any] | None = None
 
@@ -70,18 +70,18 @@ class _Reader:
             return {}
         if depth > _MAX_DEPTH:
             return {CUT: "a value that is nested deeper"}
-        self._left -= 1
+        self._nodes_left -= 1
         reference = form.get("$ref", form.get("$dynamicRef", form.get("$recursiveRef")))
         if isinstance(reference, str):
             beside = {key: value for key, value in form.items() if not key.startswith("$")}
-            target = self._referred(reference, depth)
+            target = self._resolve(reference, depth)
             # A text beside a reference is about this use, and comes first.
             return merge(self.node(beside, depth), target) if beside else target
-        return self._words(form, depth)
+        return self._keywords(form, depth)
 
-    def _referred(self, reference: str, depth: int) -> Node:
+    def _resolve(self, reference: str, depth: int) -> Node:
         target = self._find(reference)
-        if reference in self._stack or self._left < 0:
+        if reference in self._stack or self._nodes_left < 0:
             declared = target.get("type") if isinstance(target, dict) else None
             if isinstance(target, dict) and declared is None and "properties" in target:
                 declared = "object"
@@ -98,10 +98,10 @@ class _Reader:
         if not reference.startswith("#"):
             return {}
         if reference[1:2] not in ("", "/"):
-            return self._anchored(reference[1:])
+            return self._find_anchor(reference[1:])
         target: Any = self._whole
         for key in reference[1:].split("/")[1:]:
-            key = _unquoted(key)
+            key = _unescaped(key)
             if isinstance(target, dict):
                 target = target.get(key, {})
             elif isinstance(target, list) and len(key) < 8 and key.isdecimal():
@@ -112,7 +112,7 @@ class _Reader:
                 return {}
         return target
 
-    def _anchored(self, name: str) -> Any:
+    def _find_anchor(self, name: str) -> Any:
         if self._anchors is None:
             self._anchors = {}
             waiting: list[Any] = [self._whole]
@@ -127,7 +127,7 @@ class _Reader:
                     waiting.extend(form)
         return self._anchors.get(name, {})
 
-    def _words(self, form: dict[str, Any], depth: int) -> Node:
+    def _keywords(self, form: dict[str, Any], depth: int) -> Node:
         node: Node = {}
         if types := _types(form.get("type")):
             node["type"] = types
@@ -164,7 +164,7 @@ class _Reader:
         return node
 
     def _nested(self, form: dict[str, Any], node: Node, depth: int) -> None:
-        for key in _ONE:
+        for key in _ONE_SCHEMA:
             inner = form.get(key)
             if isinstance(inner, dict | bool) and inner is not True:
                 node[key] = self.node(inner, depth + 1)
@@ -176,10 +176,10 @@ class _Reader:
                 node["items"] = self.node(rest, depth + 1)
         if first := _list(first):
             node["prefixItems"] = [self.node(item, depth + 1) for item in first]
-        for key in _MANY:
+        for key in _LISTS_OF_SCHEMAS:
             if branches := _list(form.get(key)):
                 node[key] = [self.node(branch, depth + 1) for branch in branches]
-        for key in _NAMED:
+        for key in _SCHEMAS_BY_NAME:
             if isinstance(form.get(key), dict):
                 node[key] = {str(n): self.node(v, depth + 1) for n, v in form[key].items()}
         required = [name for name in _list(form.get("required")) if isinstance(name, str)]
@@ -233,7 +233,7 @@ def _distinct(values: list[Any]) -> list[Any]:
     return values_
 
 
-def _unquoted(key: str) -> str:
+def _unescaped(key: str) -> str:
     if "%" in key:
         parts = key.split("%")
         data = parts[0].encode("utf-8", "surrogatepass")
@@ -246,7 +246,7 @@ def _unquoted(key: str) -> str:
     return key.replace("~1", "/").replace("~0", "~")
 
 
-WORDS: dict[str, frozenset[str]] = {
+KEYWORDS: dict[str, frozenset[str]] = {
     "string": frozenset(["minLength", "maxLength", "pattern", "format"]),
     "number": frozenset(
         ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "format"]
@@ -281,8 +281,8 @@ WORDS: dict[str, frozenset[str]] = {
     "boolean": frozenset(),
     "null": frozenset(),
 }
-WORDS["integer"] = WORDS["number"]
-TYPED = frozenset().union(*WORDS.values())
+KEYWORDS["integer"] = KEYWORDS["number"]
+TYPED_KEYWORDS = frozenset().union(*KEYWORDS.values())
 NUMBER_FORMATS = {"number": ("float", "double"), "integer": ("int32", "int64")}
 
 
@@ -290,7 +290,7 @@ def types_of(node: Node) -> list[str]:
     """Return the accepted types; empty for all."""
     types: list[str] = node.get("type", [])
     if not types and "enum" not in node:
-        types = [kind for kind in TYPES if kind != "integer" and WORDS[kind] & node.keys()]
+        types = [kind for kind in TYPES if kind != "integer" and KEYWORDS[kind] & node.keys()]
         if "format" in node and types == ["string", "number"]:
             number = any(node["format"] in formats for formats in NUMBER_FORMATS.values())
             types = ["number"] if number else ["string"]
@@ -299,8 +299,8 @@ def types_of(node: Node) -> list[str]:
     return types
 
 
-def only(node: Node, kind: str) -> Node:
-    others = TYPED - WORDS[kind]
+def restrict_to_type(node: Node, kind: str) -> Node:
+    others = TYPED_KEYWORDS - KEYWORDS[kind]
     kept = {k: v for k, v in node.items() if k not in others and k not in ANNOTATIONS}
     return {**kept, "type": [kind]}
 

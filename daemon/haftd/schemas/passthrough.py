@@ -14,8 +14,8 @@ from .names import exposed_properties
 from .normalization import CUT, type_of
 
 _EXACT = ("oneOf", "not", "if")
-_ONE = ("items", "then", "else", "contains", "propertyNames")
-_NAMED = ("patternProperties", "dependentSchemas")
+_ONE_SCHEMA = ("items", "then", "else", "contains", "propertyNames")
+_SCHEMAS_BY_NAME = ("patternProperties", "dependentSchemas")
 
 
 class PassThrough:
@@ -59,13 +59,13 @@ class PassThrough:
                 written[key] = self._exactly(value)
             elif key in ("prefixItems", "anyOf", "allOf"):
                 written[key] = [self.write(item) for item in value]
-            elif key in _NAMED:
+            elif key in _SCHEMAS_BY_NAME:
                 written[key] = {name: self.write(item) for name, item in value.items()}
             elif key in ("additionalProperties", "unevaluatedProperties", "unevaluatedItems"):
                 written[key] = False if value == NEVER else self.write(value)
             elif key == "items" and value == NEVER:
                 written[key] = False
-            elif key in _ONE:
+            elif key in _ONE_SCHEMA:
                 written[key] = self.write(value)
             else:
                 written[key] = value

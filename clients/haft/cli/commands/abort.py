@@ -64,7 +64,7 @@ class _Earlier:
 
 
 class _Dropped:
-    """A handle that has ended, and whose result is no longer kept."""
+    """Ended handle without a kept result."""
 
     def __init__(self, id: str) -> None:
         self.id = id

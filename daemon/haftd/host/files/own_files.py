@@ -83,7 +83,7 @@ def ways(path: str) -> tuple[str, ...]:
 
 
 def _shared_devices(table: tuple[Mount, ...]) -> frozenset[str]:
-    """Return the devices whose folders may have several names."""
+    """Return the devices with folders that may have several names."""
     seen: set[str] = set()
     shared: set[str] = set()
     for mount in table:

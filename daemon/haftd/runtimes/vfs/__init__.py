@@ -1,5 +1,4 @@
-"""Mediated tools: processes without access of their own, whose requests the daemon answers.
+"""Mediated tools: processes without access of their own; the daemon answers their requests.
 
-`runtime` starts `mediated_call`; `requests` queues and answers, `programs` serves
-`process.run`.
+`runtime` starts `mediated_call`; `requests` queues and answers, `programs` serves `process.run`.
 """

@@ -1,5 +1,5 @@
-"""Runs a module's worker as a tool on pipes, and keeps modules compiled, by a process that runs no
-module, so that no module can change another's."""
+"""Runs a module's worker as a tool on pipes, and caches compiled modules: the process that compiles
+runs no module, so that no module can change another."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class CompiledModules:
         """Return the call with the compiled module's name. Raises `StartFailed`."""
         order = _order_of(call)
         name = await self._name(module_of(call.launch), has_fuel=order.fuel is not None)
-        if name not in self._tried and _is_wanting(order.cache, name):
+        if name not in self._tried and _is_uncached(order.cache, name):
             self._tried.add(name)
             launch = compile_launch(call.launch, order._replace(cached=name))
             self._nursery.start_soon(self._compile, launch, name)
@@ -121,7 +121,7 @@ def _read_name(path: str, *, has_fuel: bool) -> str:
     return worker.cached_name(head, digest.hexdigest(), engine_version(), has_fuel=has_fuel)
 
 
-def _is_wanting(folder: str, name: str) -> bool:
+def _is_uncached(folder: str, name: str) -> bool:
     """Return True if the cache is usable and lacks the module; makes the folder, private to this user."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103

@@ -77,7 +77,7 @@ def _sentences(policy: AccessPolicy) -> Iterator[str]:
 
 
 def _of_mediated(policy: AccessPolicy) -> Iterator[str]:
-    """Yield the sentences of a mediated tool, whose open kinds are open within the root alone."""
+    """Yield the sentences of a mediated tool: its open kinds are open within the root alone."""
     if policy.fs is None:
         yield "Files: every one in the root."
     elif not policy.fs:
