@@ -15,14 +15,17 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from haft_protocol.paths import PathError, state_folder
 
 from .daemon_socket import Socket, announced_socket, find_socket, is_chosen, open_daemon
 from .errors import HaftError, NotRunning, StartFailed
+
+T = TypeVar("T")
 
 _STEP_S = 0.02
 _ANOTHER_HOLDS_IT = 75
@@ -71,16 +74,19 @@ def start_and_connect(chosen: str | None, *, timeout: float = 5.0) -> Socket:
         )
     deadline = time.monotonic() + timeout
     with _log() as log:
-        while time.monotonic() < deadline:
-            if _take_start_lock(log):
-                # The previous holder of the lock may have started a daemon.
-                return _try(chosen, deadline) or _start(chosen, deadline, log)
-            if (connected := _try(chosen, deadline)) is not None:
-                return connected
-            time.sleep(_STEP_S)
-    raise StartFailed(
-        f"haftd is being started but does not answer at {find_socket(chosen)}; see {log_file()}"
-    )
+
+        def attempt() -> Socket | None:
+            is_first = _take_start_lock(log)
+            # The previous holder of the lock may have started a daemon.
+            connected = _try(chosen, deadline)
+            return _start(chosen, deadline, log) if is_first and connected is None else connected
+
+        connected = _repeat(attempt, deadline)
+    if connected is None:
+        raise StartFailed(
+            f"haftd is being started but does not answer at {find_socket(chosen)}; see {log_file()}"
+        )
+    return connected
 
 
 def is_in_handle() -> bool:
@@ -96,12 +102,9 @@ def starts_barred(timeout: float = 10.0) -> Iterator[None]:
 
     Raises `StartFailed` while another client starts one.
     """
-    deadline = time.monotonic() + timeout
     with _log() as log:
-        while not _take_start_lock(log):
-            if time.monotonic() > deadline:
-                raise StartFailed("a client is starting haftd just now; try again when it answers")
-            time.sleep(_STEP_S)
+        if not _repeat(lambda: _take_start_lock(log), time.monotonic() + timeout):
+            raise StartFailed("a client is starting haftd just now; try again when it answers")
         yield
 
 
@@ -146,26 +149,49 @@ def _start(chosen: str | None, deadline: float, log: int) -> Socket:
             env=daemon_environment(os.environ),
             start_new_session=True,
         )
-    assert shell.stdout is not None
+    shell_output = shell.stdout
+    assert shell_output is not None
+    is_held = False
+
+    def watch() -> None:
+        nonlocal is_held
+        if is_held:
+            _check_chosen(chosen, path)
+            _sleep()
+        elif select.select([shell_output], [], [], _STEP_S)[0]:
+            status = shell_output.read().strip()
+            if status != b"%d" % _ANOTHER_HOLDS_IT:
+                raise StartFailed(_failure_text(log, begin, status.decode(errors="replace")))
+            is_held = True
+
     try:
-        ended = False
-        while time.monotonic() < deadline:
-            if (connected := _try(chosen, deadline)) is not None:
-                return connected
-            if ended:
-                _check_chosen(chosen, path)
-                time.sleep(_STEP_S)
-            elif select.select([shell.stdout], [], [], _STEP_S)[0]:
-                status = shell.stdout.read().strip()
-                if status != b"%d" % _ANOTHER_HOLDS_IT:
-                    raise StartFailed(_failure_text(log, begin, status.decode(errors="replace")))
-                ended = True
+        connected = _repeat(lambda: _try(chosen, deadline), deadline, watch)
     finally:
         shell.kill()
         shell.wait()
-        shell.stdout.close()
-    held = " (another haftd holds the lock but does not answer)" if ended else ""
+        shell_output.close()
+    if connected is not None:
+        return connected
+    held = " (another haftd holds the lock but does not answer)" if is_held else ""
     raise StartFailed(f"haftd was started but does not answer at {path}{held}; see {log_file()}")
+
+
+def _sleep() -> None:
+    time.sleep(_STEP_S)
+
+
+def _repeat(
+    attempt: Callable[[], T], deadline: float, pause: Callable[[], None] = _sleep
+) -> T | None:
+    """Call `attempt` until it returns a true value; None at the deadline, of the monotonic clock.
+
+    Neither a daemon that begins to listen nor a lock that is given back sends an event.
+    """
+    while not (value := attempt()):
+        if time.monotonic() >= deadline:
+            return None
+        pause()
+    return value
 
 
 def _try(chosen: str | None, deadline: float) -> Socket | None:
