@@ -61,6 +61,7 @@ from haftd.methods.access import confine
 from haftd.methods.descriptions import missing_descriptions
 from haftd.methods.session import leave
 from haftd.methods.spawn import reserve
+from haftd.methods.wait import finish_due
 from haftd.notices.output_watcher import OutputWatcher
 from haftd.notices.queues import NoticeDelivery, NoticeQueues
 from haftd.proxy.server import Proxy
@@ -198,7 +199,7 @@ def assemble(
     )
 
     def clear_up(call: Call, confirmed: bool) -> None:
-        calls.clear_up(call, confirmed)
+        calls.clear_up(call, confirmed, report=finish_due)
         wake_expiry()
 
     supervisor = Supervisor(

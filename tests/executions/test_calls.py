@@ -48,8 +48,9 @@ def test_unconfirmed_processes_keep_their_cgroup_and_record_and_lose_the_proxy(
     proxy = SimpleNamespace(revoke=lambda mark: unmade.append(f"proxy of {mark}"))
     calls = Calls(settings, (), cast(Any, journal), lambda: False, cast(Any, proxy))
     call = Call("t", LaunchSpec((), "/"), "m", cgroup=cast(Any, cgroup))
-    calls.clear_up(call, confirmed)
-    assert unmade == ["proxy of m", *(["cgroup", "m"] if confirmed else [])]
+    calls.clear_up(call, confirmed, lambda: unmade.append("reported"))
+    made, of_confirmed = ["proxy of m", "reported"], ["proxy of m", "cgroup", "reported", "m"]
+    assert unmade == (of_confirmed if confirmed else made)
 
 
 def test_a_call_too_long_for_an_environment_is_in_a_file_for_its_duration(

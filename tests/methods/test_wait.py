@@ -14,7 +14,7 @@ import trio.testing
 from haftd.host import timer
 from haftd.methods import wait as wait_module
 from haftd.methods.base import HandleWait, then
-from haftd.methods.wait import RegisteredWait, _waits, register
+from haftd.methods.wait import RegisteredWait, _waits, finish_due, register
 
 
 class Bell:
@@ -75,6 +75,41 @@ def test_a_wait_is_finished_once_and_after_the_change() -> None:
         return at_once, outcomes, len(bell.listeners)
 
     assert trio.run(main) == ([], ["output"], 0)
+
+
+def test_due_waits_can_be_finished_at_once_and_are_finished_once() -> None:
+    async def main() -> tuple[list[object], list[object]]:
+        bell, outcomes, values = Bell(), list[object](), list[object]()
+        wait_at(bell, lambda: values[0] if values else None, outcomes)
+        finish_due()
+        values.append("ended")
+        bell.ring()
+        finish_due()
+        at_once = list(outcomes)
+        await trio.testing.wait_all_tasks_blocked()
+        return at_once, outcomes
+
+    assert trio.run(main) == (["ended"], ["ended"])
+
+
+def test_finishing_at_once_leaves_what_is_under_way_to_itself() -> None:
+    async def main() -> list[object]:
+        bell, outcomes = Bell(), list[object]()
+
+        def then(_: object) -> object:
+            finish_due()  # another wait is due
+            outcomes.append("first")
+            return "its result"
+
+        register(
+            HandleWait((cast(Any, bell),), lambda: True, then, trio.current_time() + 1),
+            lambda go_on: outcomes.append(go_on()),
+        )
+        wait_at(bell, lambda: "second", outcomes)
+        finish_due()
+        return outcomes
+
+    assert trio.run(main) == ["first", "its result", "second"]
 
 
 def test_a_wait_whose_condition_holds_already_is_finished_in_a_later_step() -> None:

@@ -55,6 +55,8 @@ def test_remembered_variables_give_the_same_environment() -> None:
     for variables in (Variables(base), Variables({**base, "PATH": "/bin"})):
         for _ in range(2):
             assert made(variables) == made(dict(variables))
+            assert made(variables, terminal=True) == made(dict(variables), terminal=True)
+            assert made(variables, may_inherit=lambda _: True) == made(variables)
             assert path_of(variables) == path_of(dict(variables))
     env = made(variables)
     env["PATH"] = "changed"

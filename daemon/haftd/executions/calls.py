@@ -286,9 +286,16 @@ class Calls(msgspec.Struct):
         why = "" if sandbox is None else sandbox_refusal(sandbox)
         return why and spawn_failed(why).message
 
-    def clear_up(self, call: Call, confirmed: bool) -> None:
-        """Remove a call's resources; unconfirmed processes stay recorded for recovery."""
+    def clear_up(
+        self, call: Call, confirmed: bool, report: Callable[[], None] | None = None
+    ) -> None:
+        """Remove a call's resources; unconfirmed processes stay recorded for recovery.
+
+        `report` is called when they are gone, before the record of that, which only a recovery reads.
+        """
         self._release(call.mark, (call.cgroup, call.limit_group) if confirmed else (None, None))
+        if report is not None:
+            report()
         if confirmed:
             with self._log_os_error("record", call.mark):
                 self.journal.end(call.mark)

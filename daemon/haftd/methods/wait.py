@@ -1,6 +1,6 @@
 """Waits for handles, the one place where a call waits for them. No wait has a task: a handle's
 changes evaluate the condition. Due waits are finished after the callbacks of the same pass of the
-loop, or by one task, which has all deadlines."""
+loop, by the task of a handle that has ended, or by one task, which has all deadlines."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ raises. Must not raise."""
 def register(wait: HandleWait, on_due: OnDue, *, in_batch: bool = False) -> RegisteredWait:
     """Call `on_due` in a later step of the loop, when the condition holds or at the deadline."""
     return RegisteredWait(_waits.get(), wait, on_due, in_batch=in_batch)
+
+
+def finish_due() -> None:
+    """Finish the due waits in this step of the loop. Only between events of handles: what a call goes
+    on with may cause others."""
+    _waits.get().finish_due()
 
 
 class RegisteredWait:
@@ -159,6 +165,10 @@ class _Waits:
             self._arm()
         return time
 
+    def finish_due(self) -> None:
+        if self._due and not self._is_finishing:
+            self._finish_due()
+
     async def _run(self) -> None:
         while True:
             with trio.CancelScope() as self._scope:
@@ -183,7 +193,7 @@ class _Waits:
             trio.lowlevel.reschedule(self._task)
 
     def _finish_due(self) -> None:
-        """OnDue due waits for a turn."""
+        """Finish due waits for a turn."""
         until = trio.current_time() + _TURN_S
         self._is_finishing = True
         while self._due:

@@ -117,7 +117,7 @@ def resolve(argv0: str, env_path: str | None, cwd: str) -> str:
     for folder in (os.defpath if env_path is None else env_path).split(os.pathsep):
         if folder.startswith("/"):
             path = f"{folder.rstrip('/')}/{argv0}"
-            if os.access(path, os.X_OK) and _unfit(path) is None:
+            if os.access(path, os.X_OK) and _unfit(path, is_executable=True) is None:
                 return path
             searched.append(path)
     for path in searched:
@@ -155,7 +155,7 @@ def check_folder(cwd: str) -> None:
         raise Missing(f"Cannot start in the folder {cwd}: it may not be entered.", "folder")
 
 
-def _unfit(path: str) -> Missing | None:
+def _unfit(path: str, *, is_executable: bool = False) -> Missing | None:
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116 - half the time of Path.stat
     except PermissionError:
@@ -166,7 +166,7 @@ def _unfit(path: str) -> Missing | None:
         return Missing(f"{path} is a folder, not a program.", "program")
     if not stat.S_ISREG(mode):
         return Missing(f"{path} is not a file that can be run.", "permission")
-    if not os.access(path, os.X_OK):
+    if not is_executable and not os.access(path, os.X_OK):
         return Missing(f"{path} may not be executed; chmod +x would allow it.", "permission")
     return None
 

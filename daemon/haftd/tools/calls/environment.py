@@ -94,6 +94,29 @@ def _inherited(source: _Source, secret_env: tuple[str, ...]) -> Mapping[str, str
     }
 
 
+def _with_defaults(env: dict[str, str], *, terminal: bool) -> dict[str, str]:
+    if terminal:
+        env.update(_FOR_TERMINALS)
+    else:
+        for name in _NOT_FOR_PIPES:
+            env.pop(name, None)
+        env.update(_FOR_PIPES)
+    env.update(_EVERYWHERE)
+    if not _UTF8.search(env.get("LANG", "")):
+        env["LANG"] = "C.UTF-8"
+    for name in ("LC_ALL", "LC_CTYPE"):  # they override LANG
+        if env.get(name) and not _UTF8.search(env[name]):
+            env[name] = "C.UTF-8"
+    env["PATH"] = _path(env.get("PATH"))
+    return env
+
+
+@lru_cache(maxsize=32)
+def _common(source: _Source, secret_env: tuple[str, ...], terminal: bool) -> Mapping[str, str]:
+    """Return what all calls of tools without rules have."""
+    return _with_defaults({**_inherited(source, secret_env)}, terminal=terminal)
+
+
 def _source(base: Mapping[str, str], client: Mapping[str, str | None] | None) -> Mapping[str, str]:
     if client is None:
         return _valid(_key(base))
@@ -174,27 +197,16 @@ def build(
     reachable; `proxy` is then the only one.
     """
     source = _source(base, client)
-    inherited = _inherited(_key(source), tuple(secret_env))
-    env = {
-        name: value for name, value in inherited.items() if may_inherit is None or may_inherit(name)
-    }
-    if terminal:
-        env.update(_FOR_TERMINALS)
+    key, secret = _key(source), tuple(secret_env)
+    if may_inherit is None:
+        env = dict(_common(key, secret, terminal))
     else:
-        for name in _NOT_FOR_PIPES:
-            env.pop(name, None)
-        env.update(_FOR_PIPES)
-    env.update(_EVERYWHERE)
+        passed = filter(may_inherit, inherited := _inherited(key, secret))
+        env = _with_defaults({name: inherited[name] for name in passed}, terminal=terminal)
     if askpass is not None and not is_confined:
         _set_askpass(env, askpass, terminal=terminal)
     if may_read is not None and not any(map(may_read, _git_files(env.get("HOME", "")))):
         env["GIT_CONFIG_GLOBAL"] = os.devnull
-    if not _UTF8.search(env.get("LANG", "")):
-        env["LANG"] = "C.UTF-8"
-    for name in ("LC_ALL", "LC_CTYPE"):  # they override LANG
-        if env.get(name) and not _UTF8.search(env[name]):
-            env[name] = "C.UTF-8"
-    env["PATH"] = _path(env.get("PATH"))
     for name, change in (overlay or {}).items():
         if change is True:
             if name in source:
