@@ -46,11 +46,11 @@ def test_the_first_terminating_signal_ends_and_a_lost_terminal_counts_as_hup(
     _, near = ends
     with OwnTerminal(near, near) as terminal:
         endings = [terminal.ended_by]
-        terminal.gone = True
+        terminal.is_hung_up = True
         endings.append(terminal.ended_by)
         signal.raise_signal(signal.SIGTERM)
         endings.append(terminal.ended_by)
-        terminal.gone = False
+        terminal.is_hung_up = False
         endings.append(terminal.ended_by)
     assert endings == [None, signal.SIGHUP, signal.SIGTERM, signal.SIGTERM]
 

@@ -190,7 +190,7 @@ def finish(haft: BlockingConnection, options: argparse.Namespace, encoded: bytes
         show.line(f"haft {options.command}: {missed}", "yellow")
     if show.failed(state):
         return Status.FAILED
-    return Status.WAITED_IN_VAIN if missed else Status.DONE
+    return Status.WAIT_FAILED if missed else Status.DONE
 
 
 def _missed(options: argparse.Namespace, state: Json) -> str:

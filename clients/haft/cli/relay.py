@@ -101,7 +101,7 @@ class Relay:
         self._replies: list[int] = []
         self._arrived: list[int] = []
         self._interrupts = 0
-        self._bell, self._ring = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._before = -1
         self._handlers: list[tuple[int, Any]] = []
 
@@ -109,7 +109,7 @@ class Relay:
         self._pushed.append((method, params))
 
     def __enter__(self) -> Relay:
-        self._before = signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
+        self._before = signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
         for name in self._forwarded:
             number = signal.Signals[f"SIG{name}"]
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -120,8 +120,8 @@ class Relay:
 
     def __exit__(self, *_: object) -> None:
         self._restore()
-        os.close(self._bell)
-        os.close(self._ring)
+        os.close(self._wake_reader)
+        os.close(self._wake_writer)
 
     def _restore(self) -> None:
         handlers, self._handlers = self._handlers, []
@@ -197,7 +197,7 @@ class Relay:
 
     def _wait(self, seconds: float | None = None) -> None:
         poll = select.poll()
-        poll.register(self._bell, select.POLLIN)
+        poll.register(self._wake_reader, select.POLLIN)
         if self._size < _MAX_BACKLOG and self._last is None:
             room = select.POLLOUT if self._client.is_full else 0
             poll.register(self._client.fileno(), select.POLLIN | room)
@@ -206,8 +206,8 @@ class Relay:
         if self._stdin is not None and self._reads and self._input is None and self._sent is None:
             poll.register(self._stdin, select.POLLIN)
         for fd, _ in poll.poll(None if seconds is None else seconds * 1000):
-            if fd == self._bell:
-                os.read(self._bell, _CHUNK)
+            if fd == self._wake_reader:
+                os.read(self._wake_reader, _CHUNK)
             elif fd == self._client.fileno():
                 self._client.advance()
             elif self._queue and fd == self._queue[0][0]:

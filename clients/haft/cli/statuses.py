@@ -26,7 +26,7 @@ class Status(IntEnum):
     USAGE = 2
     NO_DAEMON = 3
     REFUSED = 4
-    WAITED_IN_VAIN = 5
+    WAIT_FAILED = 5
     NOT_WRITTEN = 6
     INTERRUPTED = 130
     BROKEN_PIPE = 141
@@ -38,7 +38,7 @@ _MEANINGS = {
     Status.USAGE: "the command line is wrong",
     Status.NO_DAEMON: "no daemon answers",
     Status.REFUSED: "the daemon refused, as for an unknown id, or did not answer properly",
-    Status.WAITED_IN_VAIN: "the time ran out, or the wait ended without what was waited for",
+    Status.WAIT_FAILED: "the time ran out, or the wait ended without what was waited for",
     Status.NOT_WRITTEN: "the output could not be written",
     Status.INTERRUPTED: "interrupted by Ctrl-C; a handle runs on",
     Status.BROKEN_PIPE: "the reader of the output has gone",

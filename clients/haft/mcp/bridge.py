@@ -63,9 +63,9 @@ _INITIALIZE = msgspec.json.Decoder(InitializeParams)
 
 
 class _Request:
-    def __init__(self, id: Id, work: Steps, host: Host, since: float) -> None:
+    def __init__(self, id: Id, steps: Steps, host: Host, since: float) -> None:
         self.id = id
-        self.work = work
+        self.steps = steps
         self.host = host
         self.since = since
         self.pauses = itertools.chain(_FIRST_PROGRESS_S, itertools.repeat(PROGRESS_S))
@@ -103,13 +103,13 @@ class Bridge:
         self._capabilities = capabilities
         self._instructions = instructions
         self._requests: dict[Id, _Request] = {}
-        self._waiting: dict[int, _Request] = {}
+        self._daemon_requests: dict[int, _Request] = {}
         self._host_requests: dict[str, _Request] = {}
         self._late: dict[str, Callable[[Raw], None]] = {}
         """Receivers of late replies by the host."""
         self._now = 0.0
-        self._hearing: dict[_Request, deque[Raw]] = {}
-        """Requests that receive the daemon's notifications, with queues of unread notifications."""
+        self._notifications: dict[_Request, deque[Raw]] = {}
+        """Unread notifications of the daemon, by the request that receives them."""
         self._last_asked = 0
         self._legacy = legacy
         self._name = name
@@ -159,11 +159,11 @@ class Bridge:
                 raise Fault(INVALID_REQUEST, "A request with this id is not answered yet.")
             host = self._host(method, UNSET if isinstance(meta, UnsetType) else meta)
             host.id = id
-            work = self._find(method, host)(host, params)
+            steps = self._find(method, host)(host, params)
         except Fault as fault:
             self._refuse(id, fault)
             return
-        request = self._requests[id] = _Request(id, work, host, now)
+        request = self._requests[id] = _Request(id, steps, host, now)
         self._step(request, None)
         if method == "tools/list" and not host.is_modern:
             self._begin_legacy_stream(now)
@@ -237,7 +237,7 @@ class Bridge:
         if self._daemon is None:
             raise AssertionError("replies come from a daemon")
         for number in numbers:
-            request = self._waiting.pop(number, None)
+            request = self._daemon_requests.pop(number, None)
             if request is None:
                 self._daemon.take(number)
                 continue
@@ -254,11 +254,11 @@ class Bridge:
     def lost(self, fault: HaftError) -> None:
         """Fail all requests after the daemon's loss; the next one reconnects."""
         self._daemon = None
-        waiting, self._waiting = self._waiting, {}
-        for request in waiting.values():
+        requests, self._daemon_requests = self._daemon_requests, {}
+        for request in requests.values():
             request.daemon_number = None
             self._ready.append((request, fault))
-        for request in self._hearing:
+        for request in self._notifications:
             if request.is_listening:
                 request.is_listening = False
                 self._ready.append((request, fault))
@@ -284,10 +284,10 @@ class Bridge:
         self._report_progress(now)
         for request in list(self._host_requests.values()):
             if request.host_due is not None and now >= request.host_due:
-                self._give_up_on_host(request)
+                self._expire_host_request(request)
         self._run()
 
-    def _give_up_on_host(self, request: _Request) -> None:
+    def _expire_host_request(self, request: _Request) -> None:
         if request.host_number is None:
             raise AssertionError("a request that awaits the host has a number")
         del self._host_requests[request.host_number]
@@ -343,9 +343,9 @@ class Bridge:
     def _step(self, request: _Request, answer: Answer | HaftError | None) -> None:
         try:
             if isinstance(answer, HaftError):
-                step = request.work.throw(answer)
+                step = request.steps.throw(answer)
             else:
-                step = next(request.work) if answer is None else request.work.send(Raw(answer))
+                step = next(request.steps) if answer is None else request.steps.send(Raw(answer))
         except StopIteration as end:
             self._forget(request)
             if request.id != _STREAM:
@@ -361,16 +361,16 @@ class Bridge:
 
     def _forget(self, request: _Request) -> None:
         del self._requests[request.id]
-        self._hearing.pop(request, None)
+        self._notifications.pop(request, None)
 
     def hear(self, method: str, params: Raw) -> None:
         """Queue a notification for each request that awaits one."""
         notification = Raw(msgspec.json.encode([method, params]))
-        for request, unheard in self._hearing.items():
-            unheard.append(notification)
+        for request, queue in self._notifications.items():
+            queue.append(notification)
             if request.is_listening:
                 request.is_listening = False
-                self._ready.append((request, unheard.popleft()))
+                self._ready.append((request, queue.popleft()))
 
     def _ask(self, request: _Request, step: Step) -> None:
         if isinstance(step, NotifyHost):
@@ -378,9 +378,9 @@ class Bridge:
             self._ready.append((request, Raw(b"null")))
             return
         if isinstance(step, AwaitNotification):
-            unheard = self._hearing.setdefault(request, deque())
-            if unheard:
-                self._ready.append((request, unheard.popleft()))
+            queue = self._notifications.setdefault(request, deque())
+            if queue:
+                self._ready.append((request, queue.popleft()))
             else:
                 request.is_listening = True
             return
@@ -401,14 +401,14 @@ class Bridge:
         except HaftError as fault:
             self._ready.append((request, fault))
             return
-        self._waiting[request.daemon_number] = request
+        self._daemon_requests[request.daemon_number] = request
 
     def _drop(self, request: _Request) -> None:
         """End a request without a reply: the wait, never the handle."""
         self._forget(request)
-        request.work.close()
+        request.steps.close()
         if request.daemon_number is not None and self._daemon is not None:
-            self._waiting.pop(request.daemon_number, None)
+            self._daemon_requests.pop(request.daemon_number, None)
             self._daemon.forget(request.daemon_number)
         if request.host_number is not None:
             del self._host_requests[request.host_number]

@@ -145,7 +145,7 @@ def join(
 
 def _is_lost(own: OwnTerminal) -> bool:
     """Return True if no terminal takes a message."""
-    return own.gone or own.deaf or own.stalled
+    return own.is_hung_up or own.has_dropped_output or own.is_stalled
 
 
 def _loss(options: argparse.Namespace, fault: ConnectionLost) -> str:

@@ -54,5 +54,5 @@ def run(options: argparse.Namespace) -> int:
             show.show_line(state)
     if result.timed_out:
         show.line("haft await: timed out", "yellow")
-        return Status.WAITED_IN_VAIN
+        return Status.WAIT_FAILED
     return Status.FAILED if any(map(show.failed, ended)) else Status.DONE

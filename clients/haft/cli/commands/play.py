@@ -162,7 +162,7 @@ class _Player:
             left = until - time.monotonic()
             if terminal.ended_by is not None:
                 return False
-            if not self._paused and left <= 0 and not terminal.stalled:
+            if not self._paused and left <= 0 and not terminal.is_stalled:
                 return True
             keys = terminal.wait(self._keys, False, None if self._paused else max(left, 0))
             for key in keys:

@@ -145,9 +145,9 @@ def run(options: argparse.Namespace) -> int:
     if watch.matches:
         return Status.DONE
     if is_late:
-        return Status.WAITED_IN_VAIN
+        return Status.WAIT_FAILED
     show.line(f"haft watch: stopped without a match: {', '.join(ids)}", "yellow")
-    return Status.WAITED_IN_VAIN if is_single else Status.FAILED
+    return Status.WAIT_FAILED if is_single else Status.FAILED
 
 
 def _compiled(options: argparse.Namespace) -> Pattern:

@@ -170,7 +170,7 @@ class Attachment:
         )
 
     def _ask_for_output(self) -> None:
-        if self._output is not None or self._own.stalled:
+        if self._output is not None or self._own.is_stalled:
             return
         self._requested = self._cursor
         fields: dict[str, object] = {"id": self._id, "view": "raw", "cursor": self._cursor}

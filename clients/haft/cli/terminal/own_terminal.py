@@ -68,13 +68,13 @@ class OwnTerminal:
         self._backlog = bytearray()
         self._handlers: list[tuple[signal.Signals, Any]] = []
         self._arrived: set[int] = set()
-        self._bell, self._ring = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._before = -1
         self._poll = select.poll()
-        self.gone = False
+        self.is_hung_up = False
         """The terminal has hung up."""
-        self.deaf = False
-        """The terminal has stalled, and output was dropped."""
+        self.has_dropped_output = False
+        """True once a stalled terminal has lost output."""
 
     def __enter__(self) -> OwnTerminal:
         try:
@@ -86,7 +86,7 @@ class OwnTerminal:
             # The terminal of another user (su), or without a name in /dev: use the inherited
             # descriptor.
             self._screen = self._inherited
-        self._before = signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
+        self._before = signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
         for number in (*_ENDING, *_OTHERS):
             if signal.getsignal(number) is not signal.SIG_IGN or number in _OTHERS:
                 self._handlers.append((number, signal.signal(number, self._note)))
@@ -102,8 +102,8 @@ class OwnTerminal:
             # raises SIGQUIT.
             signal.signal(number, signal.SIG_IGN if number == signal.SIGQUIT else handler)
         signal.set_wakeup_fd(self._before)
-        os.close(self._bell)
-        os.close(self._ring)
+        os.close(self._wake_reader)
+        os.close(self._wake_writer)
         if self._screen != self._inherited:
             os.close(self._screen)
 
@@ -113,14 +113,14 @@ class OwnTerminal:
         try:
             tty.setraw(self._keys, termios.TCSANOW)
         except termios.error:
-            self.gone = True
+            self.is_hung_up = True
 
     def give_back(self) -> None:
         if self._raw:
             try:
                 termios.tcsetattr(self._keys, termios.TCSANOW, self._saved)
             except termios.error:
-                self.gone = True
+                self.is_hung_up = True
             self._raw = False
 
     def size(self) -> tuple[int, int] | None:
@@ -142,7 +142,7 @@ class OwnTerminal:
     def ended_by(self) -> int | None:
         """Return the terminating signal; a lost terminal counts as HUP."""
         ending = next((number for number in _ENDING if number in self._arrived), None)
-        return signal.SIGHUP if ending is None and self.gone else ending
+        return signal.SIGHUP if ending is None and self.is_hung_up else ending
 
     def take_signal(self, number: signal.Signals) -> bool:
         """Return True once for each signal that came."""
@@ -152,7 +152,7 @@ class OwnTerminal:
         return True
 
     @property
-    def stalled(self) -> bool:
+    def is_stalled(self) -> bool:
         return bool(self._backlog)
 
     def write(self, data: bytes) -> None:
@@ -167,7 +167,7 @@ class OwnTerminal:
         except BlockingIOError:
             pass
         except OSError:
-            self.gone = True
+            self.is_hung_up = True
             self._backlog.clear()
 
     def flush(self, seconds: float = _LEAVING_S, *, leaving: bool = False) -> None:
@@ -183,7 +183,7 @@ class OwnTerminal:
                 break
             self.wait(None, False, left)
         if self._backlog:
-            self.deaf = True
+            self.has_dropped_output = True
             self._backlog.clear()
             self.write(b"\x18")  # ends a sequence that was cut
 
@@ -193,13 +193,13 @@ class OwnTerminal:
         if other is not None:
             self._poll.register(self._keys, select.POLLIN)
             self._poll.register(other, select.POLLIN | (select.POLLOUT if other_is_full else 0))
-        self._poll.register(self._bell, select.POLLIN)
+        self._poll.register(self._wake_reader, select.POLLIN)
         if self._backlog:
             self._poll.register(self._screen, select.POLLOUT)
         keys = b""
         for fd, _ in self._poll.poll(None if seconds is None else seconds * 1000):
-            if fd == self._bell:
-                os.read(self._bell, _CHUNK)
+            if fd == self._wake_reader:
+                os.read(self._wake_reader, _CHUNK)
             elif fd == self._keys:
                 keys = self._read()
             elif fd == self._screen:
@@ -211,5 +211,5 @@ class OwnTerminal:
             keys = os.read(self._keys, _CHUNK)
         except OSError:
             keys = b""
-        self.gone = self.gone or not keys
+        self.is_hung_up = self.is_hung_up or not keys
         return keys

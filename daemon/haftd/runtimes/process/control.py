@@ -56,16 +56,16 @@ def translate(wait: ReadState) -> InputState:
     A wait without timeout, or of `_PATIENT_MS` or more, is for input: a question with a time limit,
     a redraw (vim, top), a garbage collection (node). A shorter wait is routine: the rest of an
     escape, a poll of the keyboard. Unknown are relays of input, and event loops that work beside,
-    or have a timer while the terminal is canonical: it may be in the loop's set from an earlier
+    or have a timer while the terminal is canonical: the loop may still watch the terminal since an earlier
     question.
     """
     unknown = InputState("unknown", wait.kind, processes=wait.processes, is_stable=wait.is_stable)
     if wait.state != "reads":
         return InputState("busy", wait.kind) if wait.state == "busy" and wait.certain else unknown
-    passes = wait.within_ms is not None and wait.within_ms < _PATIENT_MS
-    lingers = wait.within_ms is not None and not passes and wait.kind != "key"
-    if wait.relays or (wait.loops and (wait.at_work or lingers)):
+    is_short = wait.within_ms is not None and wait.within_ms < _PATIENT_MS
+    may_be_stale = wait.within_ms is not None and not is_short and wait.kind != "key"
+    if wait.relays or (wait.loops and (wait.at_work or may_be_stale)):
         return unknown
-    if not passes:
+    if not is_short:
         return InputState("reads", wait.kind)
     return InputState("reads", wait.kind, wait.within_ms, wait.at_work)
