@@ -242,7 +242,7 @@ def test_a_supervision_ends_with_the_last_process(tmp_path: Path) -> None:
         async with running(proxied("sh", "-c", "(sleep 0.1) &", cwd=str(tmp_path))) as (it, kin):
             assert it.listener is not None
             await supervise(it.listener, 1)
-            await kin.gone()
+            await kin.wait_ended()
 
     trio.run(wait)
 

@@ -357,7 +357,7 @@ async def test_gone_waits_for_the_last_process() -> None:
         done: list[bool] = []
 
         async def wait() -> None:
-            await kin.gone()
+            await kin.wait_ended()
             done.append(True)
 
         async with trio.open_nursery() as nursery:
@@ -388,7 +388,7 @@ async def test_a_single_look_without_a_process_is_not_believed_beside_a_stranger
 
         monkeypatch.setattr(process_tree, "child_lister", miss)
         with trio.move_on_after(0.05) as scope:
-            await kin.gone()
+            await kin.wait_ended()
         assert scope.cancelled_caught and is_running(left)
         misses = 1
         assert await kin.end(0) == ()
@@ -418,7 +418,7 @@ async def test_a_single_look_is_enough_among_the_processes_of_other_handles(
         escaped = int(await read_line(other))
         await it.wait_exit()
         monkeypatch.setattr(ProcessTree, "_find", count)
-        await kin.gone()
+        await kin.wait_ended()
         assert kin.members() == () and kin.left_behind() == {}
         assert looks.count(mark) == 3, "one that looks, and two that know"
         monkeypatch.undo()
@@ -454,7 +454,7 @@ async def test_between_two_looks_other_tasks_have_a_turn(
         with monkeypatch.context() as patched:
             patched.setattr(process_tree.ProcessTree, "_find", nothing)
             trio.lowlevel.add_instrument(steps)
-            await (kin.gone() if call == "gone" else kin.end(0))
+            await (kin.wait_ended() if call == "gone" else kin.end(0))
             trio.lowlevel.remove_instrument(steps)
     assert len(looks) >= 2
     assert len(set(looks)) >= 2, "both looks within one step"
@@ -492,7 +492,7 @@ async def test_two_trees_are_not_searched_in_one_pass_of_the_loop(
 
 async def test_gone_takes_the_leaders_status() -> None:
     async with running(script("exit 6")) as (it, kin):
-        await kin.gone()
+        await kin.wait_ended()
         assert it.exit == Exit(code=6)
 
 
@@ -508,7 +508,7 @@ async def test_nothing_is_inspected_while_nothing_happens(monkeypatch: pytest.Mo
     monkeypatch.setattr(ProcessTree, "_find", count)
     async with running(script("read x")) as (it, kin):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(kin.gone)
+            nursery.start_soon(kin.wait_ended)
             await wait_all_tasks_blocked(0.05)
             assert looks == 1
             it.close_stdin()
@@ -569,7 +569,7 @@ async def test_P32_without_descriptors_an_unseen_end_is_not_reported_gone() -> N
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
         try:
             with trio.move_on_after(0.05) as scope:
-                await kin.gone()
+                await kin.wait_ended()
             assert scope.cancelled_caught
             assert await kin.end(0, kill_s=0.1) != ()
         finally:

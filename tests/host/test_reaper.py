@@ -66,7 +66,7 @@ async def test_P30_adopted_children_are_reaped_and_no_status_is_stolen(count: in
         async def run_many() -> None:
             async with running(script(adopt)) as (it, kin):
                 assert await it.wait_exit() == Exit(code=7)
-                await kin.gone()
+                await kin.wait_ended()
 
         async def run_library() -> None:
             for _ in range(20):
@@ -230,6 +230,6 @@ async def test_a_process_that_its_parent_traces_has_not_ended(fork: bool) -> Non
         os.kill(pid, signal.SIGKILL)
         if fork:
             with trio.fail_after(PATIENCE_S):
-                await kin.gone()
+                await kin.wait_ended()
         else:
             assert await it.wait_exit() == Exit(signal="KILL")

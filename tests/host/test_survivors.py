@@ -82,7 +82,7 @@ async def test_the_end_of_all_survivors_is_awaited_and_gone_ones_are_skipped(
     ended: list[bool] = []
 
     async def wait() -> None:
-        await remains.gone()
+        await remains.wait_ended()
         ended.append(True)
 
     with trio.fail_after(PATIENCE_S):

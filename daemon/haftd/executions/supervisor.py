@@ -308,7 +308,7 @@ class Supervisor:
 
     async def _watch_survivors(self, handle: Handle, call: Call, survivors: Survivors) -> None:
         try:
-            await survivors.gone()
+            await survivors.wait_ended()
         finally:
             survivors.close()
             del self._survivors[handle]

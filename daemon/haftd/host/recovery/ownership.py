@@ -41,18 +41,18 @@ class Ownership:
     def add_tags(self, marks: Iterable[str]) -> None:
         """Register full tags: an rlimit tag holds only a part."""
         for text in marks:
-            mark = ProcessTag.read(text)
-            if mark is not None:
-                self._known[rlimit_tag.encode(text)] = mark
+            tag = ProcessTag.read(text)
+            if tag is not None:
+                self._known[rlimit_tag.encode(text)] = tag
 
-    def covers(self, mark: ProcessTag | None) -> bool:
-        return mark is not None and mark.n != 0 and self._is_owned(mark)
+    def covers(self, tag: ProcessTag | None) -> bool:
+        return tag is not None and tag.n != 0 and self._is_owned(tag)
 
-    def _is_owned(self, mark: ProcessTag) -> bool:
+    def _is_owned(self, tag: ProcessTag) -> bool:
         return (
-            mark.home == self.home
-            and self._living.isdisjoint((mark.instance, mark.instance[: privacy.LENGTH]))
-            and self.instance in (None, mark.instance)
+            tag.home == self.home
+            and self._living.isdisjoint((tag.instance, tag.instance[: privacy.LENGTH]))
+            and self.instance in (None, tag.instance)
         )
 
     def find_tag(self, pid: int) -> ProcessTag | None:
@@ -60,9 +60,9 @@ class Ownership:
         if pid <= 1 or pid in self._protected:
             return None
         environ = read_environ(pid)
-        for mark in () if environ is None else find_tags(environ):
-            if self.covers(mark):
-                return mark
+        for tag in () if environ is None else find_tags(environ):
+            if self.covers(tag):
+                return tag
         rlimit_tagged = self._rlimit_tagged(pid)
         return rlimit_tagged if self.covers(rlimit_tagged) else None
 
@@ -81,16 +81,16 @@ class Ownership:
 
     def _daemons(self) -> dict[int, str]:
         named: dict[int, str] = {}
-        marked: dict[int, ProcessTag] = {}
+        tagged: dict[int, ProcessTag] = {}
         untagged: set[int] = set()
         for pid in every_pid():
             if pid > 1 and pid not in self._protected:
                 if (instance := privacy.named_instance(pid)) is not None and self._serves(pid):
                     named[pid] = instance
                 environ = read_environ(pid)
-                mark = None if environ is None else find_tag(environ)
-                if mark is not None and self._is_owned(mark):
-                    marked[pid] = mark
+                tag = None if environ is None else find_tag(environ)
+                if tag is not None and self._is_owned(tag):
+                    tagged[pid] = tag
                 elif (
                     environ is not None
                     and b"HAFT_" not in environ
@@ -99,17 +99,17 @@ class Ownership:
                     untagged.add(pid)
         self.untagged = frozenset(untagged)
         daemons = {
-            pid: mark.instance
-            for pid, mark in marked.items()
-            if mark.n == 0 and holds_daemon_lock(pid)
+            pid: tag.instance
+            for pid, tag in tagged.items()
+            if tag.n == 0 and holds_daemon_lock(pid)
         }
         if named := {pid: run for pid, run in named.items() if pid not in daemons}:
             # Only the daemon's processes show its home.
-            runs = {mark.instance[: privacy.LENGTH] for mark in marked.values()}
-            tags = {
+            runs = {tag.instance[: privacy.LENGTH] for tag in tagged.values()}
+            rlimit_tags = {
                 number for pid in every_pid() if (number := rlimit_tag.read_tag(pid)) is not None
             }
-            numbers = {rlimit_tag.instance_prefix(number) for number in tags}
+            numbers = {rlimit_tag.instance_prefix(number) for number in rlimit_tags}
             for pid, run in named.items():
                 own = rlimit_tag.instance_prefix(
                     rlimit_tag.encode(str(ProcessTag(self.home, run, 0)))

@@ -142,7 +142,7 @@ class Recovery:
         self.spared: dict[int, str] = {}
         self.is_scanned = False
         """Every process has been checked at least once."""
-        self.slipped: int | None = None
+        self.ended_unseen: int | None = None
         """A tagged process that ended before the open: it may have a child."""
 
         self._closing = contextlib.ExitStack()
@@ -176,7 +176,7 @@ class Recovery:
             self.is_scanned
             and not self._ours
             and not (self.alive_tags or self.remains or self.unconfirmed or self.spared)
-            and not (self.problems or self.kill_set.ended or self.slipped is not None)
+            and not (self.problems or self.kill_set.ended or self.ended_unseen is not None)
         )
 
     def _steps(self) -> Iterator[float]:
@@ -201,10 +201,10 @@ class Recovery:
             self.problems.append(f"{stage}: {error}")
 
     def _is_ours(self, record: Record) -> bool:
-        mark = ProcessTag.read(record.mark)
+        tag = ProcessTag.read(record.mark)
         return (
-            mark is not None
-            and mark.home == self.ownership.home
+            tag is not None
+            and tag.home == self.ownership.home
             and record.boot == boot_id()
             and record.ns == pid_namespace()
             and record.uid == os.getuid()
@@ -292,12 +292,12 @@ class Recovery:
             if not is_new and clean == 0:
                 is_new = yield from self._scan_new_pids(_PAUSE_S)
             clean = 0 if is_new else clean + 1
-        if clean < 2 and self.slipped is not None:
-            self.unconfirmed.add(self.slipped)
+        if clean < 2 and self.ended_unseen is not None:
+            self.unconfirmed.add(self.ended_unseen)
 
     def _scan(self) -> Generator[float, None, bool]:
         is_new = False
-        slipped = False
+        ended_unseen = False
         # The first scan's living daemons are excluded; later scans see all processes again.
         excluded = frozenset[int]() if self.is_scanned else self.ownership.untagged
         for count, pid in enumerate(every_pid()):
@@ -309,24 +309,24 @@ class Recovery:
                 case "new":
                     is_new = True
                 case "gone":
-                    is_new = slipped = True
-                    self.slipped = pid
+                    is_new = ended_unseen = True
+                    self.ended_unseen = pid
                 case _:
                     pass
         self.is_scanned = True
         if is_new:
             self._kill_targets()
-        if slipped:
+        if ended_unseen:
             yield from self._scan_new_pids(_CHASE_S)
         return is_new
 
     def _add_owned(self, pid: int) -> str:
-        mark = self.ownership.find_tag(pid)
-        if mark is None:
+        tag = self.ownership.find_tag(pid)
+        if tag is None:
             return "none"
-        result = self.kill_set.add_if(pid, str(mark), lambda: self.ownership.find_tag(pid) == mark)
+        result = self.kill_set.add_if(pid, str(tag), lambda: self.ownership.find_tag(pid) == tag)
         if result == "new":
-            self.alive_tags.add(str(mark))
+            self.alive_tags.add(str(tag))
         return result
 
     def _scan_new_pids(self, for_s: float) -> Generator[float, None, bool]:
@@ -346,7 +346,7 @@ class Recovery:
             for pid in range(newest, max(1, newest - 64, seen if seen < newest else 1), -1):
                 if self._add_owned(pid) in ("new", "gone"):
                     self.kill_set.kill()
-                    self.slipped = pid
+                    self.ended_unseen = pid
                     is_new = True
                     quiet = time.monotonic() + for_s
             seen = newest

@@ -112,23 +112,23 @@ class ProcessTree:
         chosen = {pid: process for pid, process in processes.items() if _group_of(pid) == group_id}
         return self._send(chosen, (signum,))
 
-    async def gone(self) -> None:
+    async def wait_ended(self) -> None:
         """Wait until no process is left, woken by their ends."""
-        clean, pause = 0, 0.005
-        while clean < 2:
+        empty_searches, pause = 0, 0.005
+        while empty_searches < 2:
             await take_turn()
-            processes, sure = self._find()
+            processes, is_complete = self._find()
             if self._is_over:
                 return
             if processes:
-                clean, pause = 0, 0.005
+                empty_searches, pause = 0, 0.005
                 await self._wait(processes)
-            elif sure:
-                clean += 1
+            elif is_complete:
+                empty_searches += 1
                 await trio.lowlevel.checkpoint()
             else:
                 # A process ended during the search and left a child, which no pidfd reports.
-                clean = 0
+                empty_searches = 0
                 await trio.sleep(pause)
                 pause = min(pause * 2, 1.0)
         self.leader.reap()
@@ -148,22 +148,22 @@ class ProcessTree:
         if grace_s > 0 and self._request_stop(processes):
             with trio.move_on_after(grace_s):
                 with trio.move_on_after(_SECOND_HANGUP_S):
-                    await self.gone()
+                    await self.wait_ended()
                     return ()
                 # A shell between two commands ignores TERM, and looks like a shell only now.
                 await take_turn()
                 self._hang_up(self._find()[0])
-                await self.gone()
+                await self.wait_ended()
                 return ()
         if self.limit_group is not None:
             self.limit_group.stop_forks()
-        clean = 0
+        empty_searches = 0
         last: tuple[int, ...] = ()
         fewest = len(self._seen)
         with trio.move_on_after(kill_s) as patience:
-            while clean < 2:
+            while empty_searches < 2:
                 await take_turn()
-                processes, sure = self._find()
+                processes, is_complete = self._find()
                 if len(processes) < fewest:
                     fewest = len(processes)
                     patience.deadline = trio.current_time() + kill_s
@@ -171,15 +171,15 @@ class ProcessTree:
                 if not processes:
                     if self._is_over:
                         return ()
-                    if sure:
-                        clean += 1
+                    if is_complete:
+                        empty_searches += 1
                         await trio.lowlevel.checkpoint()
                     else:
-                        clean = 0
+                        empty_searches = 0
                         self._kill_leader()
                         await trio.sleep(0.001)
                     continue
-                clean = 0
+                empty_searches = 0
                 if self.cgroup is not None:
                     self.cgroup.kill()
                 killed = self._send(processes, (signal.SIGKILL,))
@@ -188,7 +188,7 @@ class ProcessTree:
                 if not killed and scope.cancelled_caught:
                     break  # the remaining processes belong to another user by now
         self.leader.reap()
-        if clean == 2:
+        if empty_searches == 2:
             return ()
         return self.members() or last or tuple(sorted(self._seen)) or (self.leader.pid,)
 
@@ -232,7 +232,8 @@ class ProcessTree:
             return False
         if status is None:
             return False
-        # A shell with job control also ignores the typed stop; `trap '' TERM` alone is a wish.
+        # A shell with job control also ignores the typed stop; a process that ignores TERM alone
+        # (`trap '' TERM`) wants to run on.
         is_shell = all(
             status.has_signal(b"SigIgn", signum) for signum in (signal.SIGTERM, signal.SIGTSTP)
         )
@@ -248,7 +249,7 @@ class ProcessTree:
         processes: dict[int, _Member] = {}
         if self._is_over:
             return processes, True
-        sure = True
+        is_complete = True
         is_over = self.leader.exit is not None
         me = os.getpid()
         queue: list[tuple[int, int]] = []
@@ -256,7 +257,7 @@ class ProcessTree:
             below = child_lister()
             queue += [(pid, me) for pid in below(me)]
         except OSError:
-            sure = False
+            is_complete = False
         while queue:
             pid, parent = queue.pop()
             if pid in processes or pid == me or leaders.get(pid, self.leader) is not self.leader:
@@ -273,22 +274,22 @@ class ProcessTree:
             is_over = False
             member, is_known = _inspect(pid)
             if member is None:
-                sure = sure and is_known
+                is_complete = is_complete and is_known
                 continue
             processes[pid] = member
             try:
                 queue += [(child, pid) for child in below(pid)]
             except OSError:
-                sure = False
+                is_complete = False
         if self.cgroup is not None:
             for pid in self.cgroup.procs():
                 is_over = False
                 if pid not in processes and pid != me and (member := _inspect(pid)[0]):
                     processes[pid] = member
         seen = {pid: member.key for pid, member in processes.items()}
-        self._seen = seen if sure else {**self._seen, **seen}
-        self._is_over = is_over and sure
-        return processes, sure
+        self._seen = seen if is_complete else {**self._seen, **seen}
+        self._is_over = is_over and is_complete
+        return processes, is_complete
 
     def _is_orphan(self, pid: int, tag: int | None) -> bool:
         """True if this child of the daemon, with an rlimit tag of no other handle, is of the tree."""
@@ -335,7 +336,7 @@ class ProcessTree:
 
 
 def _inspect(pid: int) -> tuple[_Member | None, bool]:
-    """Return the process, None if it has ended, and True if it is there, be it dead."""
+    """Return the process, None if ended; and False if even its pid is gone."""
     pidfd = open_pidfd(pid)
     if pidfd is None:
         return None, False

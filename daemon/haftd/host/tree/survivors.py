@@ -40,7 +40,7 @@ class Survivors:
             with suppress(PermissionError):
                 send_signal(pidfd, signal.SIGKILL)
 
-    async def gone(self) -> None:
+    async def wait_ended(self) -> None:
         """Wait until none lives, in one task at a time."""
         for pidfd in self._pidfds.values():
             if not has_ended(pidfd):

@@ -474,7 +474,7 @@ class Child:
         if self.tree.is_over():
             return
         with self._lifetime:
-            await self._within_limits(self.tree.gone)
+            await self._within_limits(self.tree.wait_ended)
         if self._lifetime.cancelled_caught:
             limit = self._passed or "wall_s"
             log.warning("a limit ended what was left behind", limit=limit, pid=self.pid)
