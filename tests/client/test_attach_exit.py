@@ -277,7 +277,7 @@ def test_a_daemon_that_hangs_delays_the_end_by_the_time_of_one_call(
     attached = Attachment(
         cast(PollableClient, daemon), "h", cast(OwnTerminal, own), read_only=False
     )
-    attached._fit()
+    attached._set_size()
     assert daemon.size == (24, 80)
     daemon.hung = True
     began = daemon.now

@@ -30,7 +30,7 @@ def test_messages_are_drawn_within_the_persons_screen_or_one_of_the_usual_size(
     rows, cols = size or (24, 80)
     own = Own(size)
     attachment = Attachment(cast(Any, None), "h", cast(Any, own), read_only=False)
-    assert attachment._scrolled_up() == b"\x1b[%d;1H" % rows + b"\n" * rows
+    assert attachment._scroll_up() == b"\x1b[%d;1H" % rows + b"\n" * rows
     text = "word " * cols
     attachment._notify(text, bell=False)
     assert own.written == notice(text, rows, cols)

@@ -92,24 +92,24 @@ class Relay:
         """Streams without a reader; a descriptor closed at the start may be a socket's now."""
         self._last: Stopped | None = None
         self._stdin: int | None = STDIN if sys.stdin is not None else None
-        self._reads = False
+        self._may_read = False
         """False before the process runs, and in the background of this terminal."""
         self._input: bytes | None = b"" if sys.stdin is None else None
         """Unsent input; empty at the end."""
         self._sent: tuple[int, bytes] | None = None
-        self._is_held = False
+        self._awaits_answer = False
         self._replies: list[int] = []
         self._arrived: list[int] = []
         self._interrupts = 0
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._before = -1
+        self._former_wakeup_fd = -1
         self._handlers: list[tuple[int, Any]] = []
 
     def hear(self, method: str, params: Raw) -> None:
         self._pushed.append((method, params))
 
     def __enter__(self) -> Relay:
-        self._before = signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
+        self._former_wakeup_fd = signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
         for name in self._forwarded:
             number = signal.Signals[f"SIG{name}"]
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -127,7 +127,7 @@ class Relay:
         handlers, self._handlers = self._handlers, []
         for number, handler in handlers:
             signal.signal(number, handler)
-        signal.set_wakeup_fd(self._before)
+        signal.set_wakeup_fd(self._former_wakeup_fd)
 
     def start(self, spawned: int) -> None:
         """Wait for the reply to a spawn, then forward signals. Raises `RemoteError`, `ReplyTimeout`.
@@ -137,7 +137,7 @@ class Relay:
         """
         seconds = self._client.patience
         deadline = None if seconds is None else time.monotonic() + seconds
-        look: int | None = None
+        fetched: int | None = None
         leave_at: float | None = None
         silence = self._client.silence
         report_at = None if silence is None else time.monotonic() + silence[0]
@@ -162,15 +162,15 @@ class Relay:
             is_late = leave_at is not None and time.monotonic() >= leave_at
             if is_late or len(ending) > len(set(ending)):
                 self._end_by(ending[-1])
-            if ending and look is None:
+            if ending and fetched is None:
                 leave_at = time.monotonic() + _LEAVING_S
-                look = self._client.start("fetch", id=self._id, cursor=0, max_bytes=0)
-            elif look is not None and self._awaits_decision(look):
+                fetched = self._client.start("fetch", id=self._id, cursor=0, max_bytes=0)
+            elif fetched is not None and self._awaits_decision(fetched):
                 self._end_by(ending[0])
 
-    def _awaits_decision(self, look: int) -> bool:
+    def _awaits_decision(self, fetched: int) -> bool:
         try:
-            state = self._client.take(look)
+            state = self._client.take(fetched)
         except RemoteError:
             return False
         return isinstance(state, Pending) and state.needs == "decision"
@@ -182,7 +182,7 @@ class Relay:
 
     def run(self) -> Stopped:
         """Relay until the handle has stopped and all output is written; raise `ConnectionLost`."""
-        self._reads = True
+        self._may_read = True
         while True:
             self._take_pushes()
             if self._last is not None and not self._queue:
@@ -203,7 +203,12 @@ class Relay:
             poll.register(self._client.fileno(), select.POLLIN | room)
         if self._queue:
             poll.register(self._queue[0][0], select.POLLOUT)
-        if self._stdin is not None and self._reads and self._input is None and self._sent is None:
+        if (
+            self._stdin is not None
+            and self._may_read
+            and self._input is None
+            and self._sent is None
+        ):
             poll.register(self._stdin, select.POLLIN)
         for fd, _ in poll.poll(None if seconds is None else seconds * 1000):
             if fd == self._wake_reader:
@@ -227,7 +232,7 @@ class Relay:
                         self._size += len(piece)
             elif method == STATE:
                 state = _STATE.decode(params)
-                self._is_held = False
+                self._awaits_answer = False
                 if isinstance(state, Stopped):
                     self._last = state
                 elif isinstance(state, Waiting):
@@ -274,13 +279,13 @@ class Relay:
             return
         except OSError:
             # In the background of the terminal; SIGCONT comes with the foreground.
-            self._reads = False
+            self._may_read = False
             return
         if not self._input:
             self._stdin = None
 
     def _send_input(self) -> None:
-        if self._input is None or self._sent is not None or self._is_held or self._last:
+        if self._input is None or self._sent is not None or self._awaits_answer or self._last:
             return
         data, self._input = self._input, None
         form: object = {"bytes": b64encode(data).decode()} if data else {"eof": True}
@@ -297,7 +302,7 @@ class Relay:
         except RemoteError as refused:
             if refused.kind == "invalid_answer":
                 # A question is open; the next state comes when it is answered.
-                self._input, self._is_held = data, True
+                self._input, self._awaits_answer = data, True
             elif refused.kind in _NO_READER:
                 self._stdin = None
             else:
@@ -327,7 +332,7 @@ class Relay:
                 with self._resumed_at_death():
                     signal.raise_signal(signal.SIGSTOP)
                 continue
-            self._reads = self._reads or name == "CONT"
+            self._may_read = self._may_read or name == "CONT"
             self._interrupts += name == "INT"
             if name == "INT" and self._interrupts == 2:
                 show.line(f"haft run: `haft abort {self._id}` ends what does not heed Ctrl-C")

@@ -74,7 +74,7 @@ class Attachment:
         self._output: int | None = None
         self._requested = 0
         """Offset of the output that was requested last."""
-        self._typed = PendingInput(client, handle)
+        self._pending_input = PendingInput(client, handle)
         self._answer = AnswerLine()
         self._question: Question | None = None
         self._notice: tuple[str, float] | None = None
@@ -86,9 +86,9 @@ class Attachment:
     def run(self) -> HandleState | None:
         """Join both until the handle stops, and return the handle's state; return None when detached."""
         self._own.write(b"\x1b[22;0t")
-        self._fit()
+        self._set_size()
         if not self._inline:
-            self._own.write(self._scrolled_up())
+            self._own.write(self._scroll_up())
             self._paint()
             self._notify(self._hints[1], bell=False)
         while True:
@@ -96,16 +96,18 @@ class Attachment:
                 return self._drain(self._state)
             self._ask_for_output()
             if self._question is None:
-                self._typed.send()
-            keys = self._own.wait(self._client.fileno(), self._client.is_full, self._patience())
+                self._pending_input.send()
+            keys = self._own.wait(
+                self._client.fileno(), self._client.is_full, self._notice_timeout()
+            )
             if self._own.ended_by is not None:
                 return None
             if keys and self._take_keys(keys):
                 return None
             self._client.advance()
             self._take_output()
-            self._notify_if_any(self._typed.arrived())
-            self._look_round()
+            self._notify_if_any(self._pending_input.take_reply())
+            self._handle_signals()
 
     def close(self) -> None:
         """Restore the person's terminal: modes, styles, title, the cursor below."""
@@ -128,12 +130,12 @@ class Attachment:
                     self._resize(self._original_size, timeout=left)
             except HaftError:
                 pass  # The handle has ended or asks, or the daemon is gone.
-        return self._typed.waiting
+        return self._pending_input.unsent
 
     def _area(self) -> Size:
         return self._own.size() or _USUAL
 
-    def _scrolled_up(self) -> bytes:
+    def _scroll_up(self) -> bytes:
         """Move the person's screen into the terminal's scrollback."""
         rows, _ = self._area()
         return b"\x1b[%d;1H%b" % (rows, b"\n" * rows)
@@ -189,7 +191,7 @@ class Attachment:
         if state is None:
             return
         self._output = None
-        self._typed.go_on()
+        self._pending_input.resume()
         if self._state is not None and state.generation != self._state.generation:
             raise UsageError(f"{self._id} was started anew meanwhile; attach again")
         self._state = state
@@ -218,7 +220,7 @@ class Attachment:
         """Draw the whole picture, and continue at its offset in the output."""
         if self._inline:
             self._inline = False
-            self._own.write(self._scrolled_up())
+            self._own.write(self._scroll_up())
         state = self._fetch("paint")
         self._state = state
         picture = _bytes_of(state)
@@ -275,7 +277,7 @@ class Attachment:
             elif self._question is not None:
                 self._answer_with(event, self._question)
             else:
-                self._notify_if_any(self._typed.add(event))
+                self._notify_if_any(self._pending_input.add(event))
         elif event is Command.HELP:
             self._notify(self._hints[0], bell=False)
         elif event is Command.NOT_TEXT:
@@ -314,7 +316,7 @@ class Attachment:
         if behind:
             self._take_event(behind)
 
-    def _look_round(self) -> None:
+    def _handle_signals(self) -> None:
         if self._own.take_signal(signal.SIGTSTP):
             self._own.write(self._modes.undo() + b"\r\n")
             self._own.flush()
@@ -322,23 +324,23 @@ class Attachment:
             signal.raise_signal(signal.SIGSTOP)
         if self._own.take_signal(signal.SIGCONT):
             self._own.take()
-            self._refit()
+            self._follow_size()
         if self._own.take_signal(signal.SIGWINCH):
-            self._refit()
+            self._follow_size()
         if self._notice_has_stood(_NOTICE_S):
             self._dismiss()
 
-    def _refit(self) -> None:
-        self._fit()
+    def _follow_size(self) -> None:
+        self._set_size()
         if not self._inline:
             self._paint()
 
-    def _patience(self) -> float | None:
+    def _notice_timeout(self) -> float | None:
         if self._notice is None:
             return None
         return max(0.0, self._notice[1] + _NOTICE_S - time.monotonic())
 
-    def _fit(self) -> None:
+    def _set_size(self) -> None:
         """Set the handle's terminal to the person's size, unless the attachment is read-only."""
         size, now = self._own.size(), self._size_now()
         self._wrong_size = self._read_only and size != now

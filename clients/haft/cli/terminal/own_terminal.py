@@ -69,7 +69,7 @@ class OwnTerminal:
         self._handlers: list[tuple[signal.Signals, Any]] = []
         self._arrived: set[int] = set()
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._before = -1
+        self._former_wakeup_fd = -1
         self._poll = select.poll()
         self.is_hung_up = False
         """The terminal has hung up."""
@@ -86,7 +86,7 @@ class OwnTerminal:
             # The terminal of another user (su), or without a name in /dev: use the inherited
             # descriptor.
             self._screen = self._inherited
-        self._before = signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
+        self._former_wakeup_fd = signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
         for number in (*_ENDING, *_OTHERS):
             if signal.getsignal(number) is not signal.SIG_IGN or number in _OTHERS:
                 self._handlers.append((number, signal.signal(number, self._note)))
@@ -101,7 +101,7 @@ class OwnTerminal:
             # C-\ may be on its way, typed to detach just as the handle ended; in cooked mode it
             # raises SIGQUIT.
             signal.signal(number, signal.SIG_IGN if number == signal.SIGQUIT else handler)
-        signal.set_wakeup_fd(self._before)
+        signal.set_wakeup_fd(self._former_wakeup_fd)
         os.close(self._wake_reader)
         os.close(self._wake_writer)
         if self._screen != self._inherited:

@@ -24,22 +24,22 @@ class PendingInput:
     def __init__(self, client: PollableClient, handle: str) -> None:
         self._client = client
         self._id = handle
-        self._waiting: deque[str] = deque()
+        self._queue: deque[str] = deque()
         self._sent: tuple[int, str] | None = None
-        self._held_up = False
+        self._is_paused = False
 
     @property
-    def waiting(self) -> int:
-        return sum(map(len, self._waiting))
+    def unsent(self) -> int:
+        return sum(map(len, self._queue))
 
     def add(self, text: str) -> str | None:
         """Take typed text; return a message if there is no room."""
-        if self.waiting + len(text) > _MAX_PENDING:
+        if self.unsent + len(text) > _MAX_PENDING:
             return f"the program does not read: {len(text)} characters were left out"
-        if self._waiting and len(self._waiting[-1]) + len(text) <= _PIECE:
-            self._waiting[-1] += text
+        if self._queue and len(self._queue[-1]) + len(text) <= _PIECE:
+            self._queue[-1] += text
         else:
-            self._waiting += [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+            self._queue += [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
         return None
 
     def send(self) -> None:
@@ -47,9 +47,9 @@ class PendingInput:
 
         `wait="quiet"` without a quiet time is answered as soon as the terminal has the text.
         """
-        if self._sent or not self._waiting or self._held_up:
+        if self._sent or not self._queue or self._is_paused:
             return
-        piece = self._waiting.popleft()
+        piece = self._queue.popleft()
         number = self._client.start(
             "apply",
             id=self._id,
@@ -62,12 +62,12 @@ class PendingInput:
         )
         self._sent = number, piece
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Resume after a refusal: the new state shows whether the handle asks a question."""
-        self._held_up = False
+        self._is_paused = False
 
-    def arrived(self) -> str | None:
-        """Check for the arrival of the sent piece; return a message if the daemon refused it."""
+    def take_reply(self) -> str | None:
+        """Take the reply to the sent piece, if any; return a message if the daemon refused the piece."""
         if self._sent is None:
             return None
         number, piece = self._sent
@@ -84,15 +84,15 @@ class PendingInput:
         lines = _LINES.findall(piece)
         if refused.kind == "invalid_answer":
             # A question has opened of which no state has come yet.
-            self._waiting.appendleft(piece)
-            self._held_up = True
+            self._queue.appendleft(piece)
+            self._is_paused = True
         elif refused.kind == "handle_stopped":
-            self._waiting.clear()
+            self._queue.clear()
         elif refused.kind != "action_not_supported":
             raise refused
         elif len(lines) > 1:
             # The daemon refuses one of the lines; the other lines may pass.
-            self._waiting.extendleft(reversed(lines))
+            self._queue.extendleft(reversed(lines))
         else:
             return refused.message
         return None
