@@ -256,7 +256,7 @@ def _other_session_option(options: argparse.Namespace, fault: RemoteError) -> st
 
 
 def _has_daemon_ended(options: argparse.Namespace) -> bool:
-    """Return True if no daemon listens on this machine; False for another machine's."""
+    """True if no daemon listens on this machine; False for another machine's."""
     from .blocking_connection import BlockingConnection
     from .cli.options import chosen_address
     from .daemon_socket import open_daemon

@@ -92,7 +92,7 @@ def _holder(*, held: bool = False) -> _Holder:
 
 
 def _is_locked(fd: int) -> bool:
-    """Return True if a daemon holds the lock, which is otherwise taken for a moment."""
+    """True if a daemon holds the lock, which is otherwise taken for a moment."""
     import fcntl  # only for `haft stop`
 
     try:

@@ -165,7 +165,7 @@ def _wait_for(path: str, daemon: subprocess.Popen[bytes]) -> None:
 
 
 def _answers(path: str) -> bool:
-    """Return True if a daemon listens: the file of its socket is there a moment earlier."""
+    """True if a daemon listens: the file of its socket is there a moment earlier."""
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(path) == 0
 

@@ -48,7 +48,7 @@ class CopyFailed(SetupFailed):
 
 
 def is_installed() -> bool:
-    """Return True for code from a wheel, not from a source tree (editable or not)."""
+    """True for code from a wheel, not from a source tree (editable or not)."""
     return _packaged("systemd").is_dir()
 
 

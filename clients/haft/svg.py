@@ -47,7 +47,7 @@ class Style:
 
     @property
     def is_drawn_through(self) -> bool:
-        """Return True if a blank is visible."""
+        """True if a blank is visible."""
         return not self.flags.isdisjoint(("underline", "strike"))
 
 

@@ -57,7 +57,7 @@ def encode_reply(id_: bytes, result: object) -> bytes:
 
 
 def is_long(result: object) -> bool:
-    """Return True for a text that takes milliseconds to encode."""
+    """True for a text that takes milliseconds to encode."""
     if isinstance(result, msgspec.Struct):
         for value in msgspec.structs.astuple(result):
             if isinstance(value, str) and len(value) > _PIECE:

@@ -106,7 +106,7 @@ def notices_text(notices: Iterable[Notice]) -> str:
 
 
 def has_failed(state: object) -> bool:
-    """Return True if the tool itself reported an error; an exit status is none."""
+    """True if the tool itself reported an error; an exit status is none."""
     return (
         isinstance(state, Stopped)
         and state.error is not UNSET
@@ -187,7 +187,7 @@ def _prompt(state: HandleState) -> str:
 
 
 def _ends_with(body: str, prompt: str, state: HandleState) -> bool:
-    """Return True if the output ends with the prompt, the last row of a full-screen program."""
+    """True if the output ends with the prompt, the last row of a full-screen program."""
     if body.endswith(prompt) or (body.endswith("\n") and body.endswith(f"{prompt.rstrip()}\n")):
         return True
     is_key = (

@@ -235,7 +235,7 @@ _VERSION_RULE = '`jsonrpc` must be "2.0"'
 
 
 def _is_usable_id(id_: bytes) -> bool:
-    """Return True if JSON `id_` is an integer (no float), a text, or null."""
+    """True if JSON `id_` is an integer (no float), a text, or null."""
     if id_.startswith(b'"'):
         if len(id_) - 2 <= _MAX_ID_BYTES:
             return True

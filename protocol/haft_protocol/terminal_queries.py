@@ -71,7 +71,7 @@ _ASKS = re.compile(
 
 
 def control_asks(bare: bytes) -> bool:
-    """Return True for a control sequence, without its introducer and `CONTROLS`, that asks."""
+    """True for a control sequence, without its introducer and `CONTROLS`, that asks."""
     return _ASKS.fullmatch(bare) is not None
 
 
@@ -82,7 +82,7 @@ def command_number(command: bytes) -> tuple[bytes, bytes]:
 
 
 def command_asks(number: bytes, rest: bytes) -> bool:
-    """Return True for an operating system command that asks."""
+    """True for an operating system command that asks."""
     if number in ASK_BY_A_FIELD:
         return b"?" in rest.split(b";")
     match number:
@@ -98,7 +98,7 @@ def command_asks(number: bytes, rest: bytes) -> bool:
 
 
 def string_asks(string: bytes) -> bool:
-    """Return True for a device control string (DCS) or a graphics command (APC) that asks."""
+    """True for a device control string (DCS) or a graphics command (APC) that asks."""
     if string[:1] == b"P":
         return string[1:2] in (b"$", b"+") and string[2:3] in (b"q", b"Q")
     keys = string[2:].partition(b";")[0].split(b",")
@@ -178,7 +178,7 @@ def _is_cut(match: re.Match[bytes], size: int) -> bool:
 
 
 def is_withheld(match: re.Match[bytes], clipboard: bool, *, is_whole: bool) -> bool:
-    """Return True for a string that asks or writes the clipboard; a long one goes by its head."""
+    """True for a string that asks or writes the clipboard; a long one goes by its head."""
     if (command := match["command"]) is not None:
         number, rest = command_number(command)
         if number == _CLIPBOARD:

@@ -359,7 +359,7 @@ class Relay:
         self._replies.append(self._apply({"signal": name}, wait="none"))
 
     def _is_answered(self, number: int) -> bool:
-        """Return True for a taken reply; an ended process takes no signal."""
+        """True for a taken reply; an ended process takes no signal."""
         try:
             return self._client.take(number) is not None
         except RemoteError:

@@ -65,7 +65,7 @@ class SetupRecord:
         return self._content.files.get(str(path))
 
     def is_untouched(self, path: Path) -> bool:
-        """Return True if a recorded file is as written, as before, or missing."""
+        """True if a recorded file is as written, as before, or missing."""
         file = self.find(path)
         if file is None or path.is_symlink():
             return False

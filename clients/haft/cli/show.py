@@ -99,7 +99,7 @@ def line(text: str, colour: str | None = None) -> None:
 
 
 def _are_one_stream() -> bool:
-    """Return True if stderr and stdout go to one place: a remark would continue a line of the
+    """True if stderr and stdout go to one place: a remark would continue a line of the
     content."""
     try:
         out, err = (os.fstat(stream.fileno()) for stream in (sys.stdout, sys.stderr))

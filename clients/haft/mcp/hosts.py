@@ -128,7 +128,7 @@ class Entry:
         return config
 
     def _is_unchanged(self, text: str, backup: str | None, entry: dict[str, Any]) -> bool:
-        """Return True for the text that `install` has made of the backup."""
+        """True for the text that `install` has made of the backup."""
         try:
             return backup is not None and self._edit(backup, entry) == text
         except (Malformed, tomllib.TOMLDecodeError):

@@ -20,7 +20,7 @@ class Unanswered(ValueError):
 
 
 def is_elicited(inquiry: Inquiry) -> bool:
-    """Return True for a question to the host's user by a form: not to the model, no secret and no
+    """True for a question to the host's user by a form: not to the model, no secret and no
     address, which users could not distinguish from the host's own."""
     question = inquiry.question
     is_open = not isinstance(question.answer_type, Secret) and question.url is None

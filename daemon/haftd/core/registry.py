@@ -349,7 +349,7 @@ class Registry:
         return out
 
     def has_transient(self) -> bool:
-        """Return True if a handle is to be forgotten at its end."""
+        """True if a handle is to be forgotten at its end."""
         return any(handles.transient for handles in self._by_session.values())
 
     def next_expiry(self, now: float) -> float | None:

@@ -275,7 +275,7 @@ def _input_wanted(
 def _is_suspended(
     handle: Handle, execution: Execution, waited: Waited | UnsetType, now: float
 ) -> bool:
-    """Return True for a running tool that a signal has stopped; asked only after a silence."""
+    """True for a running tool that a signal has stopped; asked only after a silence."""
     if waited in _ACTIVE:
         return False
     is_silent = now - (handle.last_output or handle.created_at) >= _SILENT_S

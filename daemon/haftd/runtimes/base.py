@@ -192,7 +192,7 @@ class InputRefused(Exception):
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Return True for `trio.Cancelled`, alone or in a nursery's group.
+    """True for `trio.Cancelled`, alone or in a nursery's group.
 
     >>> is_cancellation(ExceptionGroup("", [KeyError("a")]))
     False

@@ -148,7 +148,7 @@ def _common(name: str, press: KeyPress, data: bytes) -> bytes:
 
 
 def are_plain(names: Sequence[str]) -> bool:
-    """Return True if no name needs an encoder; raises `InputRefused`."""
+    """True if no name needs an encoder; raises `InputRefused`."""
     return all(_plain(read_key(name)) is not None for name in names)
 
 

@@ -73,7 +73,7 @@ def coerce(
 
 
 def _is_plain(value: Any, schema: _Schema) -> bool:
-    """Return True if coercion would change nothing: an object of scalars, each of its declared
+    """True if coercion would change nothing: an object of scalars, each of its declared
     type, and a schema without other keywords. Most calls are, and take a tenth of the time."""
     if (
         type(value) is not dict

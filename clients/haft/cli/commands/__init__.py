@@ -1,4 +1,4 @@
-"""Commands of `haft`, a module each: `EPILOG`, `configure` the parser, `run`.
+"""Commands of `haft`, a module each (`COMMANDS` says which): `EPILOG`, `configure` the parser, `run`.
 
 Optional: `USAGE`, `parse` for words behind `--`, `explain_unexpected`, the message about unexpected words.
 """

@@ -1,5 +1,3 @@
-"""Answer a tool's question."""
-
 from __future__ import annotations
 
 import argparse

@@ -1,5 +1,3 @@
-"""Give a handle input, or the answer to its question."""
-
 from __future__ import annotations
 
 import argparse

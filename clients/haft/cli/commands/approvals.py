@@ -1,5 +1,3 @@
-"""List actions that await a person's approval."""
-
 from __future__ import annotations
 
 import argparse

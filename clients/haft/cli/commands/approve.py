@@ -1,5 +1,3 @@
-"""Decide on an action that awaits approval."""
-
 from __future__ import annotations
 
 import argparse

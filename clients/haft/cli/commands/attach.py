@@ -144,7 +144,7 @@ def join(
 
 
 def _is_lost(own: OwnTerminal) -> bool:
-    """Return True if no terminal takes a message."""
+    """True if no terminal takes a message."""
     return own.is_hung_up or own.has_dropped_output or own.is_stalled
 
 

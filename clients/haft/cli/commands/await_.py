@@ -1,5 +1,3 @@
-"""Wait for handles to stop."""
-
 from __future__ import annotations
 
 import argparse

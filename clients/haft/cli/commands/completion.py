@@ -1,5 +1,3 @@
-"""Print the completion of a shell."""
-
 from __future__ import annotations
 
 import argparse

@@ -111,7 +111,7 @@ def _unresponsive(options: argparse.Namespace, fault: HaftError) -> Finding:
 
 
 def _is_suspended(pid: int) -> bool:
-    """Return True if a signal has stopped the process (proc_pid_stat(5): the state is T)."""
+    """True if a signal has stopped the process (proc_pid_stat(5): the state is T)."""
     try:
         status = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

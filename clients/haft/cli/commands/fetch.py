@@ -1,5 +1,3 @@
-"""Read a handle."""
-
 from __future__ import annotations
 
 import argparse

@@ -1,5 +1,3 @@
-"""Write a commented definition of a tool, to start from."""
-
 from __future__ import annotations
 
 import argparse

@@ -1,5 +1,3 @@
-"""Serve a host of the Model Context Protocol on standard input and output."""
-
 from __future__ import annotations
 
 import argparse

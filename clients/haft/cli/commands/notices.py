@@ -1,5 +1,3 @@
-"""Take a session's unread notices, as Markdown."""
-
 from __future__ import annotations
 
 import argparse

@@ -155,7 +155,7 @@ class _Player:
         self._paused = False
 
     def wait(self, seconds: float) -> bool:
-        """Return True when the next event is due, False when the person ends the playback."""
+        """True when the next event is due, False when the person ends the playback."""
         terminal = self._terminal
         until = time.monotonic() + seconds
         while True:

@@ -1,5 +1,3 @@
-"""List handles with their processes."""
-
 from __future__ import annotations
 
 import argparse
@@ -93,7 +91,7 @@ def _counted(sessions: tuple[str, ...]) -> str:
 
 
 def _is_finished_call(info: Json) -> bool:
-    """Return True for an unnamed call that ran to its end: its client has the result."""
+    """True for an unnamed call that ran to its end: its client has the result."""
     return info["state"] == "stopped" and re.fullmatch(_CALL, info["id"]) is not None
 
 

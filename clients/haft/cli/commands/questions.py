@@ -1,5 +1,3 @@
-"""List unanswered questions of tools."""
-
 from __future__ import annotations
 
 import argparse

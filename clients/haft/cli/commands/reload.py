@@ -1,5 +1,3 @@
-"""Reload configuration and tool definitions."""
-
 from __future__ import annotations
 
 import argparse

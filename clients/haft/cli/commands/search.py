@@ -1,5 +1,3 @@
-"""Find lines in the output of handles, running or stopped."""
-
 from __future__ import annotations
 
 import argparse

@@ -1,5 +1,3 @@
-"""The daemon's metrics."""
-
 from __future__ import annotations
 
 import argparse

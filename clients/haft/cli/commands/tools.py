@@ -1,5 +1,3 @@
-"""List the tools, or show one with its arguments."""
-
 from __future__ import annotations
 
 import argparse

@@ -149,7 +149,7 @@ class Keyboard:
         return len(data)
 
     def _is_prefix(self, match: re.Match[bytes]) -> bool:
-        """Return True for a press of the prefix that a keyboard protocol has encoded."""
+        """True for a press of the prefix that a keyboard protocol has encoded."""
         if match.lastindex is None:
             return False
         code, mods = _numbers(match)
@@ -178,7 +178,7 @@ def _numbers(match: re.Match[bytes]) -> tuple[int, int]:
 
 
 def _is_silent(match: re.Match[bytes]) -> bool:
-    """Return True for a release, a repeat or a modifier."""
+    """True for a release, a repeat or a modifier."""
     code, _ = _numbers(match)
     return match["event"] in (_RELEASE, _REPEAT) or code in _MODIFIER_KEYS or code in _LOCK_KEYS
 

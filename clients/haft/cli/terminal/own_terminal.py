@@ -145,7 +145,7 @@ class OwnTerminal:
         return signal.SIGHUP if ending is None and self.is_hung_up else ending
 
     def take_signal(self, number: signal.Signals) -> bool:
-        """Return True once for each signal that came."""
+        """True once for each signal that came."""
         if number not in self._arrived:
             return False
         self._arrived.discard(number)

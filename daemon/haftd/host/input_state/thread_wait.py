@@ -19,7 +19,7 @@ from haftd.lazy_pattern import lazy_pattern
 from haftd.named_tuple import NamedTuple
 
 FilePredicate = Callable[[os.stat_result], bool]
-"""Return True for the stat of the file from which input is awaited."""
+"""True for the stat of the file from which input is awaited."""
 
 
 class ThreadState(NamedTuple):

@@ -61,7 +61,7 @@ class Reaper:
         self._wakened.set()
 
     def _has_ended(self) -> bool:
-        """Return True if the first ended child is awaited by no task: to wake this task for each
+        """True if the first ended child is awaited by no task: to wake this task for each
         leader would cost more than its end. Called by a signal handler."""
         info = _untaken_end(os.P_ALL, 0)
         if info is None:

@@ -543,7 +543,7 @@ def _require_fd(fd: int | None) -> int:
 
 
 async def _handles_term(pid: int) -> bool:
-    """Return True if the process handles, ignores or blocks TERM.
+    """True if the process handles, ignores or blocks TERM.
 
     Checks one that only blocks again: a shell blocks all signals for a moment after each command.
     """

@@ -99,7 +99,7 @@ class WasmRuntime:
 
 
 def is_module(call: Call) -> bool:
-    """Return True if the call's process is a module's worker."""
+    """True if the call's process is a module's worker."""
     return worker.VARIABLE in call.launch.env
 
 
@@ -122,7 +122,7 @@ def _read_name(path: str, *, has_fuel: bool) -> str:
 
 
 def _is_uncached(folder: str, name: str) -> bool:
-    """Return True if the cache is usable and lacks the module; makes the folder, private to this user."""
+    """True if the cache is usable and lacks the module; makes the folder, private to this user."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
         os.close(worker.open_private(folder))
