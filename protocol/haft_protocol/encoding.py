@@ -5,6 +5,7 @@ A value without a JSON form is mended: a client must get a reply.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from io import BytesIO
 from secrets import token_hex
 
@@ -14,10 +15,12 @@ from .errors import RpcError
 from .states import as_text
 
 __all__ = [
+    "EncodedText",
     "encode_error",
     "encode_long_reply",
     "encode_reply",
     "encode_request",
+    "encode_text",
     "is_long",
     "join_batch",
 ]
@@ -51,6 +54,33 @@ def _mend(value: object) -> object:
             return value
 
 
+class EncodedText(str):
+    """Long text in JSON already, without quotes; empty as a `str`. Only a long reply may have it.
+
+    >>> encode_text(["two ", "parts\\n"]).encoded
+    b'two parts\\\\n'
+    """
+
+    __slots__ = ("encoded",)
+
+    def __new__(cls, encoded: bytes) -> EncodedText:
+        text = super().__new__(cls)
+        text.encoded = encoded
+        return text
+
+    encoded: bytes
+
+
+def encode_text(parts: Iterable[str]) -> EncodedText:
+    """Encode a text, in pieces, so that other threads run between."""
+    # Not joined: pieces kept until then take as much memory as the text.
+    encoded = BytesIO()
+    for part in parts:
+        for at in range(0, len(part), _PIECE):
+            encoded.write(memoryview(_encode_any(part[at : at + _PIECE]))[1:-1])
+    return EncodedText(encoded.getvalue())
+
+
 def encode_reply(id_: bytes, result: object) -> bytes:
     # A join takes half the time of `%`.
     return b"".join((b'{"jsonrpc":"2.0","id":', id_, b',"result":', _encode_any(result), b"}"))
@@ -60,32 +90,34 @@ def is_long(result: object) -> bool:
     """True for a text that takes milliseconds to encode."""
     if isinstance(result, msgspec.Struct):
         for value in msgspec.structs.astuple(result):
-            if isinstance(value, str) and len(value) > _PIECE:
+            if isinstance(value, str) and _is_long(value):
                 return True
     return False
 
 
-def encode_long_reply(id_: bytes, result: object) -> bytes:
-    """Encode a success reply, a struct, in pieces, so that other threads run between."""
+def _is_long(text: str) -> bool:
+    return len(text) > _PIECE or type(text) is EncodedText
+
+
+def encode_long_reply(id_: bytes, result: object) -> list[bytes]:
+    """Encode a success reply, a struct, so that other threads run between; return its parts."""
     if not isinstance(result, msgspec.Struct):
         raise AssertionError("only a struct is long")
     texts = _long_texts(result)
     marks = dict.fromkeys(texts, _MARK)
     rest = encode_reply(id_, msgspec.structs.replace(result, **marks))
-    # Not joined: pieces kept until then take as much memory as the reply.
-    reply = BytesIO()
     # Fields, and so texts, are encoded in order.
-    for before, text in zip(rest.split(_MARK.encode()), (*texts.values(), None), strict=True):
-        reply.write(before)
-        if text is not None:
-            for at in range(0, len(text), _PIECE):
-                reply.write(memoryview(_encode_any(text[at : at + _PIECE]))[1:-1])
-    return reply.getvalue()
+    before, *others = rest.split(_MARK.encode())
+    reply = [before]
+    for text, after in zip(texts.values(), others, strict=True):
+        encoded = text if isinstance(text, EncodedText) else encode_text((text,))
+        reply += (encoded.encoded, after)
+    return reply
 
 
 def _long_texts(result: msgspec.Struct) -> dict[str, str]:
     values = zip(result.__struct_fields__, msgspec.structs.astuple(result), strict=True)
-    return {name: text for name, text in values if isinstance(text, str) and len(text) > _PIECE}
+    return {name: text for name, text in values if isinstance(text, str) and _is_long(text)}
 
 
 def encode_error(id_: bytes, error: RpcError) -> bytes:

@@ -21,15 +21,20 @@ _MAX_DIGITS = 18
 _USUAL = b"Content-Length: "
 
 
-def encode_lines(message: bytes) -> bytes:
-    """Frame one message as a line; line ends inside become blanks."""
-    if _LINE_END in message:
-        message = message.replace(b"\n", b" ")
-    return message + b"\n"
+def encode_lines(message: bytes, *more: bytes) -> bytes:
+    """Frame one message, perhaps in parts, as a line; line ends inside become blanks."""
+    if more:
+        return b"".join((*map(_on_one_line, (message, *more)), b"\n"))
+    return _on_one_line(message) + b"\n"
 
 
-def encode_headers(message: bytes) -> bytes:
-    return b"Content-Length: %d\r\n\r\n%b" % (len(message), message)
+def _on_one_line(part: bytes) -> bytes:
+    return part.replace(b"\n", b" ") if _LINE_END in part else part
+
+
+def encode_headers(message: bytes, *more: bytes) -> bytes:
+    size = len(message) + sum(map(len, more))
+    return b"".join((b"Content-Length: %d\r\n\r\n" % size, message, *more))
 
 
 class Framer:
@@ -62,9 +67,10 @@ class Framer:
         """True while an incomplete message is buffered."""
         return bool(self._buffer) or self._missing >= 0
 
-    def frame(self, message: bytes) -> bytes:
-        """Frame `message` as the peer does; as a line until known."""
-        return encode_headers(message) if self.kind == "headers" else encode_lines(message)
+    def frame(self, message: bytes, *more: bytes) -> bytes:
+        """Frame one message, perhaps in parts, as the peer does; as a line until known."""
+        encode = encode_headers if self.kind == "headers" else encode_lines
+        return encode(message, *more)
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
         """Take received bytes; return the completed messages."""

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 from base64 import b64decode
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from haft_protocol.encoding import encode_text
 from haftd.core import escapes
 from haftd.core import text as texts
 from haftd.core.spool import Budget, Spool
@@ -62,13 +64,17 @@ def test_a_deferred_cut_is_the_same_cut(
         patch.setattr("haftd.runtimes.terminal.transcript.WHOLE", 0)
         patch.setattr("haftd.runtimes.terminal.transcript._CONTEXT", 0)
         patch.setattr(texts, "AT_ONCE", 0)
+        patch.setattr(texts, "_PART", 7)
         at_once = cut(spool, start, spool.end, room, final=True, tail=tail, rendering=rendering)
         later = cut(
             spool, start, spool.end, room, final=True, tail=tail, rendering=rendering, defer=True
         )
         spool.close()
-        made = later.text.convert() if isinstance(later.text, DeferredText) else later.text
-        assert made == at_once.text
+        made, parts = later.text, [later.text]
+        if isinstance(later.text, DeferredText):
+            made, parts = later.text.convert(), [*later.text.parts()]
+        assert made == "".join(parts) == at_once.text
+        assert json.loads(b'"' + encode_text(parts).encoded + b'"') == at_once.text
         assert (later.cursor, later.omitted) == (at_once.cursor, at_once.omitted)
 
 

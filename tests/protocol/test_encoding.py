@@ -15,6 +15,7 @@ from haft_protocol.encoding import (
     encode_long_reply,
     encode_reply,
     encode_request,
+    encode_text,
     is_long,
     join_batch,
 )
@@ -69,9 +70,8 @@ def test_base64_is_encoded_as_its_text_and_other_types_are_refused() -> None:
         encode_reply(b"1", 1j)
 
 
-@given(content=texts, output=texts, name=st.sampled_from(["n", "\0", "n\udcff"]))
-def test_a_long_reply_is_that_of_a_short_one(content: str, output: str, name: str) -> None:
-    state = Stopped(
+def ended(name: str = "n", *, content: str, output: str) -> Stopped:
+    return Stopped(
         id=name,
         tool="t",
         session="s",
@@ -79,10 +79,26 @@ def test_a_long_reply_is_that_of_a_short_one(content: str, output: str, name: st
         generation=1,
         elapsed_ms=1,
         ended_by=EndedBy("exit"),
-        content=f"{content}\0\n a long text \r {content}",
-        output=output * 9,
+        content=content,
+        output=output,
     )
+
+
+@given(parts=st.lists(texts), around=texts)
+def test_a_text_encoded_in_parts_is_the_text_in_a_long_reply(parts: list[str], around: str) -> None:
+    encoded = encode_text(parts)
+    state = ended(content=encoded, output=around)
+    assert is_long(state)
+    whole = encode_reply(b"1", ended(content="".join(parts), output=around))
+    assert b"".join(encode_long_reply(b"1", state)) == whole
+    with pytest.raises(NotImplementedError, match="EncodedText has no form"):
+        encode_reply(b"1", state)
+
+
+@given(content=texts, output=texts, name=st.sampled_from(["n", "\0", "n\udcff"]))
+def test_a_long_reply_is_that_of_a_short_one(content: str, output: str, name: str) -> None:
+    state = ended(name, content=f"{content}\0\n a long text \r {content}", output=output * 9)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encoding, "_PIECE", 16)
         assert is_long(state)
-        assert encode_long_reply(b'"\\u0000"', state) == encode_reply(b'"\\u0000"', state)
+        assert b"".join(encode_long_reply(b'"\\u0000"', state)) == encode_reply(b'"\\u0000"', state)

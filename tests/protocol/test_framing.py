@@ -61,6 +61,12 @@ def test_headers_survive_any_cut(sent: list[bytes], sizes: list[int]) -> None:
 
 
 @pytest.mark.parametrize("encode", [encode_lines, encode_headers])
+def test_a_message_in_parts_is_framed_as_a_whole_one(encode: Callable[..., bytes]) -> None:
+    parts = (b'{"a":\n', b"", b"1", b"}\n")
+    assert encode(*parts) == encode(b"".join(parts))
+
+
+@pytest.mark.parametrize("encode", [encode_lines, encode_headers])
 def test_byte_by_byte_gives_the_same_messages(encode: Callable[[bytes], bytes]) -> None:
     sent = [b'{"a":1}', b"[1]", b'{"b":"' + b"x" * 300 + b'"}']
     stream = b"".join(map(encode, sent))

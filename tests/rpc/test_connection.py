@@ -44,8 +44,8 @@ class Told:
         await self.over.wait()
         return None
 
-    def frame(self, message: bytes) -> bytes:
-        return message + b"\n"
+    def frame(self, message: bytes, *more: bytes) -> bytes:
+        return b"".join((message, *more, b"\n"))
 
     def write(self, data: bytes | memoryview) -> int:
         if not self.reads.is_set():
@@ -384,7 +384,7 @@ async def test_a_fault_of_one_settled_call_ends_its_connection_and_no_other(
     wire.reads.set()
     nursery.start_soon(serve_connection, wire, Caller("unix"), rig.rpc_context)
     await trio.testing.wait_all_tasks_blocked()
-    monkeypatch.setattr(wire, "frame", lambda _: 1 / 0)
+    monkeypatch.setattr(wire, "frame", lambda *_: 1 / 0)
     rig.bells["g"].ring()
     await rig.until(lambda: rig.gone)
     assert rig.rpc_context.connections.refused["fault"] == 1

@@ -170,6 +170,22 @@ async def test_a_late_result_that_cannot_be_encoded_is_an_incident(rig: Rig) -> 
     assert plain(rig.rpc_context.dispatcher.encode(reply))["error"]["code"] == -32603
 
 
+@pytest.mark.parametrize("in_batch", [True, False])
+async def test_only_a_reply_that_is_not_cut_may_have_encoded_texts(
+    rig: Rig, in_batch: bool
+) -> None:
+    async def text() -> object:
+        return "text"
+
+    async def encoded() -> object:
+        return "encoded"
+
+    pending = PendingRequest(b"1", 1, "m", DeferredReply(text, encoded), in_batch=in_batch)
+    reply = await rig.rpc_context.dispatcher.finish(pending)
+    assert isinstance(reply, Reply)
+    assert reply.result == ("text" if in_batch else "encoded")
+
+
 def test_a_websocket_starts_with_initialize(rig: Rig) -> None:
     caller = Caller("websocket")
     assert plain(answer(rig, request("ping"), caller))["error"]["code"] == -32006

@@ -28,8 +28,8 @@ class Trickle:
         self.later = later
         self.go = trio.Event()
 
-    def frame(self, message: bytes) -> bytes:
-        return message
+    def frame(self, message: bytes, *more: bytes) -> bytes:
+        return b"".join((message, *more))
 
     def _take(self, data: bytes | memoryview, amount: int) -> int:
         if amount < 0:

@@ -38,8 +38,8 @@ class Told:
         self.turns = 0
         return [message] if message else None
 
-    def frame(self, message: bytes) -> bytes:
-        return message + b"\n"
+    def frame(self, message: bytes, *more: bytes) -> bytes:
+        return b"".join((message, *more, b"\n"))
 
     def write(self, data: bytes | memoryview) -> int:
         self.before.append(self.turns)

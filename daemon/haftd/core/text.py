@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from codecs import utf_8_decode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Protocol
 
@@ -37,6 +37,10 @@ AT_ONCE = 131_072
 """Bytes converted in one step: a few milliseconds."""
 
 
+_PART = 262_144
+"""Bytes of a part of a long text without sequences."""
+
+
 class Slice(msgspec.Struct, frozen=True, gc=False):
     """Text, the offset after it, and the range's omitted bytes."""
 
@@ -48,15 +52,19 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
 class DeferredText(str):
     """Long text, empty until a thread converts it."""
 
-    __slots__ = ("convert",)
+    __slots__ = ("parts",)
 
-    def __new__(cls, convert: Callable[[], str]) -> DeferredText:
+    def __new__(cls, parts: Callable[[], Iterable[str]]) -> DeferredText:
         deferred = super().__new__(cls)
-        deferred.convert = convert
+        deferred.parts = parts
         return deferred
 
-    convert: Callable[[], str]
-    """Convert the text, from copies: the spool may change."""
+    parts: Callable[[], Iterable[str]]
+    """Convert the text part by part, from copies: the spool may change."""
+
+    def convert(self) -> str:
+        first, *others = self.parts()
+        return "".join((first, *others)) if others else first
 
 
 class Rendering(Protocol):
@@ -69,8 +77,8 @@ class Rendering(Protocol):
     def text(self, spool: Spool, start: int, data: bytes) -> str:
         """Convert `data`, at `start` in the spool; earlier output may matter."""
 
-    def deferred(self, spool: Spool, start: int, data: bytes) -> Callable[[], str]:
-        """Return a function that converts more than `WHOLE` bytes, in any thread."""
+    def deferred(self, spool: Spool, start: int, data: bytes) -> Callable[[], Iterable[str]]:
+        """Return a function that converts more than `WHOLE` bytes, in any thread, in parts."""
 
     def plain(self, data: bytes) -> bytes:
         """Convert `data` alone to UTF-8 for a search, keeping line ends."""
@@ -87,9 +95,16 @@ class _Stripped:
     def text(self, spool: Spool, start: int, data: bytes) -> str:
         return _last_versions(decode(data), is_at_line_start(spool, start))
 
-    def deferred(self, spool: Spool, start: int, data: bytes) -> Callable[[], str]:
+    def deferred(self, spool: Spool, start: int, data: bytes) -> Callable[[], Iterable[str]]:
         at_line_start = is_at_line_start(spool, start)
-        return lambda: _last_versions(decode(data), at_line_start)
+
+        def parts() -> Iterable[str]:
+            if data.isascii() and b"\x1b" not in data and b"\r" not in data:
+                pieces = range(0, len(data), _PART)
+                return (data[at : at + _PART].decode("ascii") for at in pieces)
+            return (_last_versions(decode(data), at_line_start),)
+
+        return parts
 
     def plain(self, data: bytes) -> bytes:
         return decode(data).encode() if b"\x1b" in data else data
@@ -191,10 +206,9 @@ def bytes_from(spool: Spool, start: int, max_bytes: int, *, defer: bool = False)
 
 
 def encoded_slice(data: bytes, cursor: int, omitted: int, *, defer: bool) -> Slice:
-    text: str = (
-        DeferredText(partial(_base64, data)) if defer and len(data) > AT_ONCE else _base64(data)
-    )
-    return Slice(text, cursor, omitted)
+    if defer and len(data) > AT_ONCE:
+        return Slice(DeferredText(lambda: (_base64(data),)), cursor, omitted)
+    return Slice(_base64(data), cursor, omitted)
 
 
 def _base64(data: bytes) -> Base64:
@@ -297,8 +311,8 @@ def _head_and_tail(
     end = _text(spool, strings.back(stop, len(rear)), rear, rendering, defer)
     line = omission_line(omitted) if missing else ""
     if isinstance(head, DeferredText) or isinstance(end, DeferredText):
-        return Slice(DeferredText(partial(_joined, head, line, end)), stop, omitted)
-    return Slice(_joined(head, line, end), stop, omitted)
+        return Slice(DeferredText(partial(_around, head, line, end)), stop, omitted)
+    return Slice("".join(_around(head, line, end)), stop, omitted)
 
 
 def read_head(spool: Spool, start: int, kept: int) -> tuple[bytes, int]:
@@ -325,12 +339,18 @@ def _begun_before(spool: Spool, start: int, data: bytes) -> tuple[int, int]:
     return _inside(before[-3:], data) if 0x80 <= data[0] < 0xC0 else 0, 0
 
 
-def _joined(head: str, line: str, end: str) -> str:
-    head, end = (text.convert() if isinstance(text, DeferredText) else text for text in (head, end))
-    if line and head and not head.endswith("\n"):
-        line = "\n" + line
-    # At once: with the line's "…", each copy of an ASCII text is twice as large.
-    return "".join((head, line, end))
+def _around(head: str, line: str, end: str) -> Iterator[str]:
+    """Return the parts of two texts with a line between them."""
+    last = ""
+    for part in _parts(head):
+        last = part or last
+        yield part
+    yield "\n" + line if line and last and not last.endswith("\n") else line
+    yield from _parts(end)
+
+
+def _parts(text: str) -> Iterable[str]:
+    return text.parts() if isinstance(text, DeferredText) else (text,)
 
 
 def _front(data: bytes) -> bytes:

@@ -56,6 +56,8 @@ class DeferredReply(msgspec.Struct, frozen=True):
 
     run: Callable[[], Awaitable[object]]
     """Return the result, perhaps pending. Raises `RpcError`."""
+    run_encoding: Callable[[], Awaitable[object]] | None = None
+    """The same for a result that is only encoded: its long texts are `EncodedText`."""
 
 
 PendingReply = HandleWait | DeferredReply

@@ -13,6 +13,7 @@ from functools import partial
 import trio
 from msgspec import UNSET, UnsetType, structs
 
+from haft_protocol.encoding import EncodedText, encode_text
 from haft_protocol.errors import invalid_params
 from haft_protocol.methods import FetchParams, SpawnParams, Wait
 from haft_protocol.states import (
@@ -174,9 +175,11 @@ def look(
         echo = typed.text if typed is not None and typed.at == begin else ""
     if may_defer and (deferred := _deferred_texts(state)):
         after = handle.position
-        return DeferredReply(
-            partial(_converted, state, deferred, echo, lambda: handle.undo_read(before, after))
+        in_thread = partial(
+            _converted, state, deferred, echo, lambda: handle.undo_read(before, after)
         )
+        run_encoding = partial(in_thread, _encoded) if echo is None else None
+        return DeferredReply(partial(in_thread, DeferredText.convert), run_encoding)
     return state if echo is None else _without_known(state, echo)
 
 
@@ -190,19 +193,24 @@ async def _converted(
     deferred: Mapping[str, DeferredText],
     echo: str | None,
     on_cancel: Callable[[], None],
+    convert: Callable[[DeferredText], str],
 ) -> HandleState:
     """Convert the deferred texts in a thread; `echo` is left out of the view `answer`."""
 
-    def convert() -> dict[str, str]:
-        return {name: text.convert() for name, text in deferred.items()}
+    def convert_all() -> dict[str, str]:
+        return {name: convert(text) for name, text in deferred.items()}
 
     try:
-        texts = await trio.to_thread.run_sync(convert, abandon_on_cancel=True)
+        texts = await trio.to_thread.run_sync(convert_all, abandon_on_cancel=True)
     except trio.Cancelled:
         on_cancel()
         raise
     state = structs.replace(state, **texts)
     return state if echo is None else _without_known(state, echo)
+
+
+def _encoded(text: DeferredText) -> EncodedText:
+    return encode_text(text.parts())
 
 
 def _screen(

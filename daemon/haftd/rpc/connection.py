@@ -382,7 +382,7 @@ class Connection:
 
     async def _send_reply(self, reply: Reply) -> None:
         try:
-            await self._send(await self._context.dispatcher.encode_later(reply))
+            await self._send(*await self._context.dispatcher.encode_later(reply))
         finally:
             self._note_answer()
 
@@ -399,10 +399,10 @@ class Connection:
         if self._answered is not None:
             self._answered.unpark_all()
 
-    async def _send(self, reply: bytes) -> None:
+    async def _send(self, reply: bytes, *more: bytes) -> None:
         if not self._outbox.has_room:
-            await self._hold_reply(len(reply))
-        self._outbox.send(self._wire.frame(reply))
+            await self._hold_reply(len(reply) + sum(map(len, more)))
+        self._outbox.send(self._wire.frame(reply, *more))
 
     async def _hold_reply(self, size: int) -> None:
         bound = _HELD_FACTOR * self._context.limits.max_queued

@@ -163,10 +163,13 @@ class Dispatcher:
     async def finish(self, waiting: PendingRequest) -> Reply | PendingRequest | None:
         """Run a deferred reply; return the reply, or the request if the result is pending too.
         Raises only a cancellation."""
-        if not isinstance(waiting.later, DeferredReply):
+        later = waiting.later
+        if not isinstance(later, DeferredReply):
             raise AssertionError("a wait for handles has no task")
+        # A batch cuts its texts.
+        run = later.run if waiting.in_batch else later.run_encoding or later.run
         try:
-            result = await waiting.later.run()
+            result = await run()
         except Exception as fault:
             return self.complete(waiting, partial(_raise, fault))
         return self.complete(waiting, lambda: result)
@@ -197,16 +200,16 @@ class Dispatcher:
                 error = self._fail(reply.method, fault)
         return encode_error(reply.id, error)
 
-    async def encode_later(self, reply: Reply) -> bytes:
-        """Encode a reply, a long one in a thread. Raises only a cancellation."""
+    async def encode_later(self, reply: Reply) -> list[bytes]:
+        """Encode a reply, a long one in a thread; return its parts. Raises only a cancellation."""
         if reply.error is None and is_long(reply.result):
             try:
                 return await trio.to_thread.run_sync(
                     encode_long_reply, reply.id, reply.result, abandon_on_cancel=True
                 )
             except Exception as fault:
-                return encode_error(reply.id, self._fail(reply.method, fault))
-        return self.encode(reply)
+                return [encode_error(reply.id, self._fail(reply.method, fault))]
+        return [self.encode(reply)]
 
     def join(self, slots: Sequence[Slot]) -> Generator[None, None, bytes | None]:
         """Join a batch's replies, each cut to its share of the size; None without replies."""

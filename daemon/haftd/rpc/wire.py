@@ -44,7 +44,8 @@ class Wire(Protocol):
         ever. A cancellation loses nothing.
         """
 
-    def frame(self, message: bytes) -> bytes: ...
+    def frame(self, message: bytes, *more: bytes) -> bytes:
+        """Return the frame of a message, perhaps in parts."""
 
     def write(self, data: bytes | memoryview) -> int:
         """Write without blocking; return the count of bytes. Raises `Disconnected`."""

@@ -173,8 +173,8 @@ class WebSocketWire:
             return []
         return [data]
 
-    def frame(self, message: bytes) -> bytes:
-        return message
+    def frame(self, message: bytes, *more: bytes) -> bytes:
+        return b"".join((message, *more)) if more else message
 
     def write(self, data: bytes | memoryview) -> int:
         """Write all or, by the count, nothing: the library's `send_message` takes a task, a lock

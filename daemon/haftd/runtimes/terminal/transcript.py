@@ -9,8 +9,7 @@ and padding before a shell's prompt (zsh's PROMPT_SP, fish) are a line end.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -177,9 +176,9 @@ class Transcript:
         returns = len(tail) - len(tail.rstrip(b"\r"))
         return max(returns, escapes.pending(tail))
 
-    def deferred(self, spool: Spool, start: int, data: bytes) -> Callable[[], str]:
+    def deferred(self, spool: Spool, start: int, data: bytes) -> Callable[[], Iterable[str]]:
         at_line_start = is_at_line_start(spool, start)
-        return partial(_long_text, data, at_line_start=at_line_start)
+        return lambda: (_long_text(data, at_line_start=at_line_start),)
 
     def plain(self, data: bytes) -> bytes:
         data = _without_pads(data)
