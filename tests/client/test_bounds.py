@@ -9,7 +9,7 @@ import pytest
 from haft import ReplyTimeout
 from haft.__main__ import main
 from haft.cli import options as options_module
-from haft.cli import read_options
+from haft.cli import read_options, show
 from haft.cli.options import connect_plainly
 from haft.request_params import params_timeout
 from tests.client.conftest import Serve
@@ -61,13 +61,20 @@ def test_each_command_reports_a_daemon_that_does_not_answer(
 
     def answer(request: dict[str, Any], peer: Peer) -> object:
         if request["method"] == "ping":
-            asked.set()
             return LATER
         if request["method"] != "initialize":
-            assert asked.wait(PATIENCE_S)
+            assert reported.wait(PATIENCE_S)
         return hello(request) or ({"handles": []} if words == ["ps"] else running("a"))
 
-    asked = threading.Event()
+    # The ping may be given up before it is read.
+    reported = threading.Event()
+    show_line = show.line
+
+    def line(*text: str) -> None:
+        show_line(*text)
+        reported.set()
+
+    monkeypatch.setattr(show, "line", line)
     serve(answer).answer = answer
     assert main(words) == 0
     assert capsys.readouterr().err.startswith(f"haft {words[0]}: haftd does not answer; ")

@@ -14,6 +14,7 @@ import pytest
 
 from haft.__main__ import main
 from haft.cli import COMMANDS
+from haft.cli import completion as completion_module
 from haft.cli.completion import complete
 from haft.cli.parsers import command_parser
 from haft.installation import completion
@@ -21,8 +22,15 @@ from haftd.runtimes.keys import read_key
 from tests.client.conftest import Serve
 from tests.client.fake import Refuse, running, stopped
 from tests.client.person import Place
+from tests.patience import PATIENCE_S
 
 Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for the daemon as long as it takes: a busy one has no 0.2 s."""
+    monkeypatch.setattr(completion_module, "_ANSWER_S", PATIENCE_S)
 
 
 def values(line: str) -> list[str]:
@@ -303,7 +311,7 @@ def test_zsh_completes(shell_env: dict[str, str], tmp_path: Path) -> None:
         env=shell_env,
         cwd=str(tmp_path),
         encoding="utf-8",
-        timeout=20,
+        timeout=PATIENCE_S,
         dimensions=(24, 120),
     )
     shell.sendline(

@@ -55,9 +55,10 @@ def test_without_the_right_nothing_changes() -> None:
 
 
 DEFER = """
-import subprocess, sys
+import os, subprocess, sys
 from haftd.host import priority
 if sys.argv[1] == "preferred":
+    os.setpriority(os.PRIO_PROCESS, 0, 0)  # the tests may run at another
     assert priority.prefer_daemon()
 child = subprocess.Popen(["sh", "-c", "read go; nice; sh -c nice"], stdin=-1, start_new_session=True)
 priority.defer_process(child.pid)

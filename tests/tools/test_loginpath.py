@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
 
 from haftd.tools.calls import loginpath
+from tests.patience import PATIENCE_S
 
 from .definition_kit import program
 
@@ -24,7 +25,7 @@ def home(folder: Path, profile: str) -> dict[str, str]:
 @pytest.mark.parametrize("shell", POSIX)
 def test_RB_078_the_profiles_additions_are_found(tmp_path: Path, shell: str) -> None:
     profile = 'echo hello; echo "warning" >&2; PATH="$HOME/bin:.:$PATH"; export PATH\n'
-    learnt = loginpath.learn(home(tmp_path, profile), shell)
+    learnt = loginpath.learn(home(tmp_path, profile), shell, PATIENCE_S)
     assert learnt is not None
     folders = learnt.split(":")
     assert folders[0] == f"{tmp_path}/bin"
@@ -36,16 +37,14 @@ def test_RB_078_the_profiles_additions_are_found(tmp_path: Path, shell: str) -> 
 def test_a_hanging_profile_is_abandoned_and_ended(tmp_path: Path) -> None:
     (tmp_path / "pid").touch()
     env = home(tmp_path, 'echo $$ > "$HOME/pid"; sleep 600\n')
-    began = time.monotonic()
     assert loginpath.learn(env, "/bin/sh", 0.3) is None
-    assert time.monotonic() - began < 5
-    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
+    pid = (tmp_path / "pid").read_text().strip()
+    assert not pid or not Path("/proc", pid).exists()  # ended even before its first command
 
 
 def test_processes_left_by_a_profile_are_not_waited_for(tmp_path: Path) -> None:
-    began = time.monotonic()
-    assert loginpath.learn(home(tmp_path, "sleep 600 &\n"), "/bin/sh", 20) is not None
-    assert time.monotonic() - began < 10
+    # One that was waited for would give nothing.
+    assert loginpath.learn(home(tmp_path, "sleep 600 &\n"), "/bin/sh", PATIENCE_S) is not None
 
 
 @pytest.mark.parametrize("profile", ["exit 3\n", "exec /nowhere\n", "exec >/dev/null\n"])
@@ -53,10 +52,17 @@ def test_a_failing_profile_gives_nothing(tmp_path: Path, profile: str) -> None:
     assert loginpath.learn(home(tmp_path, profile), "/bin/sh", 5) is None
 
 
-def test_endless_output_is_bounded(tmp_path: Path) -> None:
-    began = time.monotonic()
-    assert loginpath.learn(home(tmp_path, "yes\n"), "/bin/sh", 5) is None
-    assert time.monotonic() - began < 20
+def test_endless_output_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, sizes = os.read, list[int]()
+
+    def counted(fd: int, size: int) -> bytes:
+        data = read(fd, size)
+        sizes.append(len(data))
+        return data
+
+    monkeypatch.setattr(os, "read", counted)
+    assert loginpath.learn(home(tmp_path, "yes\n"), "/bin/sh", PATIENCE_S) is None
+    assert 0 < sum(sizes) < 512 * 1024
 
 
 @pytest.mark.parametrize("shell", ["/usr/sbin/nologin", "/bin/false", "/no/such/shell", "bash", ""])
@@ -67,7 +73,7 @@ def test_a_non_shell_is_not_asked(tmp_path: Path, shell: str) -> None:
 def test_an_unusual_shell_is_read_the_same_way(tmp_path: Path) -> None:
     """Only the question goes through the shell; sh prints the answer."""
     odd = program(tmp_path, "oddsh", '#!/bin/sh\nPATH=/odd:/usr/bin:/bin; export PATH\neval "$3"\n')
-    learnt = loginpath.learn({"PATH": "/x"}, str(odd))
+    learnt = loginpath.learn({"PATH": "/x"}, str(odd), PATIENCE_S)
     assert learnt == "/odd:/usr/bin:/bin:/x"
 
 
