@@ -226,9 +226,9 @@ def assemble(
         if previous is None:
             return  # no longer configured
         if isinstance(tools, str):
-            catalogue.serve(replace(previous, fault=tools))
+            catalogue.update_server(replace(previous, fault=tools))
             return
-        catalogue.serve(replace(previous, tools=tools, fault=""))
+        catalogue.update_server(replace(previous, tools=tools, fault=""))
         if previous.had_other(tools):
             text = f"The MCP server `{name}` has other tools than before; list the tools again."
             notify("mcp.tools_changed", "info", text, sessions.names())
@@ -535,7 +535,7 @@ def _reloader(
                 settings, problems, definitions = await run_in_thread(read)
                 changed = servers.replace(settings.mcp)
                 catalogue.configure_servers(_states(settings), changed)
-                catalogue.take(definitions)
+                catalogue.apply(definitions)
                 before, applied = applied, settings
                 if settings.inquiry != before.inquiry:
                     take_inquiry(settings.inquiry)

@@ -87,7 +87,7 @@ def test_pieces_join_to_the_whole(data: bytes, most: int, size: tuple[int, int])
 
 async def test_a_look_draws_little_and_loses_nothing(slow: None, drawn: list[int]) -> None:
     screen, all_at_once = new(), new()
-    screen.hold(PRINTED)
+    screen.queue(PRINTED)
     await a_pass()
     drawn.clear()
     first = screen.snapshot()
@@ -102,7 +102,7 @@ async def test_a_look_draws_little_and_loses_nothing(slow: None, drawn: list[int
     await a_pass()
     assert screen.snapshot().revision > first.revision
     await finish(screen)
-    all_at_once.hold(PRINTED)
+    all_at_once.queue(PRINTED)
     await finish(all_at_once)
     assert screen.snapshot() == all_at_once.snapshot()
     assert screen.snapshot().revision == len(PRINTED)
@@ -115,7 +115,7 @@ async def test_a_resize_follows_earlier_output(slow: None) -> None:
     screen.resize(9, 21)
     screen.resize(6, 20)
     assert screen.snapshot().rows == 8, "it is shown as it was printed until that is drawn"
-    screen.hold(b"\x1b[Hlast")
+    screen.queue(b"\x1b[Hlast")
     await finish(screen)
     other.feed(wide)
     await finish(other)
@@ -128,7 +128,7 @@ async def test_a_resize_follows_earlier_output(slow: None) -> None:
 
 async def test_a_painting_includes_undrawn_output(slow: None) -> None:
     screen, copy = new(), new()
-    screen.hold(PRINTED)
+    screen.queue(PRINTED)
     painted = screen.paint()
     assert painted.endswith(PRINTED[-500:])
     copy.feed(painted)

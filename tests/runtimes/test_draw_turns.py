@@ -50,7 +50,7 @@ def test_the_picture_is_the_same_in_any_number_of_turns(slow: None) -> None:
         in_turns.feed(printed[at : at + 700])
     while in_turns.draw():
         pass
-    whole.hold(printed)
+    whole.queue(printed)
     assert in_turns.snapshot() == whole.snapshot()
     looked_at = new()
     looked_at.feed(printed)
@@ -89,7 +89,7 @@ def test_no_step_of_a_flooded_loop_draws_much(
 ) -> None:
     """Nor the step that sees the end; and the program is not read faster than drawn."""
     if late:
-        monkeypatch.setattr(Screen, "feed", Screen.hold)
+        monkeypatch.setattr(Screen, "feed", Screen.queue)
         monkeypatch.setattr(TerminalControl, "keep_up", lambda control: None)
     steps = _Steps(drawn)
 
@@ -155,7 +155,7 @@ async def test_undrawn_output_may_contain_a_query() -> None:
         while control.input_state().state != "reads":
             await trio.sleep(0.01)
         held: Screen = vars(control)["_screen"]
-        held.hold(b"\x1b[6n")
+        held.queue(b"\x1b[6n")
         assert control.input_state().state == "busy"
         held.draw()
         assert control.input_state().state == "reads"

@@ -192,7 +192,7 @@ def test_an_undrawn_or_too_large_screen_has_no_digest(
     screen.feed(b"\x1b[Hone")
     with monkeypatch.context() as patched:
         patched.setattr(Screen, "catch_up", lambda self: None)
-        screen.hold(b"two")
+        screen.queue(b"two")
         assert screen.digest() is None
     with monkeypatch.context() as patched:
         patched.setattr("haftd.runtimes.terminal.library.is_loaded", lambda: False)
@@ -346,8 +346,8 @@ def test_a_resize_first_draws_output_at_the_old_size() -> None:
 
 def test_a_painting_ends_with_the_undrawn_rest_of_a_piece() -> None:
     screen = new()
-    screen.hold(b"abcdef")
-    screen.hold(b"ghi")
+    screen.queue(b"abcdef")
+    screen.queue(b"ghi")
     screen._at = 3
     assert screen._not_drawn() == b"defghi"
 
@@ -359,7 +359,7 @@ def test_pieces_of_cheap_output_grow_and_stay_small_after_a_slow_one(
     times = itertools.chain([0.0, 0.003], itertools.repeat(0.003))
     monkeypatch.setattr(screen_module, "time", SimpleNamespace(thread_time=lambda: next(times)))
     screen = new()
-    screen.hold(b"\x1b[31mplain\x1b[0m text\r\n" * 60_000)
+    screen.queue(b"\x1b[31mplain\x1b[0m text\r\n" * 60_000)
     while screen.draw():
         pass
     assert drawn[:5] == [PIECE, PIECE // 8, PIECE // 4, PIECE // 2, PIECE]
@@ -371,7 +371,7 @@ def test_pieces_of_cheap_output_grow_and_stay_small_after_a_slow_one(
 def test_pieces_of_unknown_cost_stay_small(drawn: list[int]) -> None:
     load()
     screen = new()
-    screen.hold(b"x" * 20_000 + b"\x1b[4h" * 2_000)
+    screen.queue(b"x" * 20_000 + b"\x1b[4h" * 2_000)
     screen.catch_up()
     assert max(drawn) > PIECE
     at = 0

@@ -29,7 +29,7 @@ def read_singly(screen: Screen) -> screen_reader.Contents:
 @given(session)
 def test_a_screen_is_read_as_by_single_calls(data: bytes) -> None:
     screen = new()
-    screen.hold(data)
+    screen.queue(data)
     while screen.draw():
         pass
     rows, cols = screen._drawn_size
@@ -40,7 +40,7 @@ def test_a_screen_is_read_as_by_single_calls(data: bytes) -> None:
 
 def test_a_screen_larger_than_the_buffer_is_read_whole() -> None:
     screen = Screen(100, 300, lambda reply: None)
-    screen.hold("ü".encode() * 30_000)
+    screen.queue("ü".encode() * 30_000)
     while screen.draw():
         pass
     contents = screen_reader.read_screen(load(), screen._open()._t[0], 100, 300)

@@ -46,7 +46,7 @@ USER_SHELL = "user_shell"
 _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
 
-_UNTIL = "; until it can be, every start asks for approval"
+_KEPT_REMARK = "; until it can be, every start asks for approval"
 _ASKS = Layer("*", ("unread",), Document("", {}, {}), {"run": "ask"})
 """Policy of roots' tools while a file of the user's cannot be read."""
 
@@ -190,40 +190,40 @@ class Catalogue:
         if tool is not None:
             where = server_of(tool)
             return [] if where is None or where[0] not in unlisted else [where[0]]
-        rooted = self._rooted(root)
-        if rooted is not None and rooted.toolset.get(name) is not None:
+        project = self._project(root)
+        if project is not None and project.toolset.get(name) is not None:
             return []
         return [server for server in unlisted if self.servers[server].offers]
 
-    def serve(self, state: ServerState) -> None:
+    def update_server(self, state: ServerState) -> None:
         if self.servers.get(state.name) == state:
             return
         self.servers[state.name] = state
-        self._place()
+        self._place_server_tools()
         self.on_changed()
 
     def configure_servers(self, states: Iterable[ServerState], changed: Iterable[str] = ()) -> None:
         """Replace the configured servers; one that is not `changed` keeps its tools."""
         kept = {name: state for name, state in self.servers.items() if name not in set(changed)}
         self.servers = {state.name: kept.get(state.name, state) for state in states}
-        self._place()
+        self._place_server_tools()
 
     def _defined(self, name: str, root: str | None, surface: Surface = "actions") -> Tool:
         tool = self.own.toolset.get(name)
         toolset, problems = self.own.toolset, (*self.problems, *self.server_problems)
-        if tool is None and (rooted := self._rooted(root)) is not None:
-            toolset, problems = rooted.toolset, (*problems, *rooted.toolset.problems)
+        if tool is None and (project := self._project(root)) is not None:
+            toolset, problems = project.toolset, (*problems, *project.toolset.problems)
             tool = toolset.get(name)
-            if tool is None and (waits := rooted.find_mention(name)) is not None:
-                file, state = waits
-                raise untrusted_tool(name, rooted.root, file, changed=state == "changed")
+            if tool is None and (mention := project.find_mention(name)) is not None:
+                file, state = mention
+                raise untrusted_tool(name, project.root, file, changed=state == "changed")
         if tool is None:
             raise tool_not_found(name, toolset.callable(surface), _refused(name, problems))
         if tool.enable == "off":
             raise tool_not_found(
                 name,
                 toolset.callable(surface),
-                f"its definition in {_place(tool)} turns it off (`enable`)",
+                f"its definition in {_position(tool)} turns it off (`enable`)",
             )
         return tool
 
@@ -234,8 +234,8 @@ class Catalogue:
         try:
             return self.find(name, root, surface)
         except RpcError:
-            rooted = self._rooted(root)
-            tool = None if rooted is None else rooted.former(name)
+            project = self._project(root)
+            tool = None if project is None else project.former(name)
             if tool is None:
                 raise
             return self.descriptions.of(tool)
@@ -267,8 +267,8 @@ class Catalogue:
         return toolset.lister(provider, style, descriptions, surface)
 
     def _toolset(self, root: str | None) -> Toolset:
-        rooted = self._rooted(root)
-        return self.own.toolset if rooted is None else rooted.toolset
+        project = self._project(root)
+        return self.own.toolset if project is None else project.toolset
 
     def inspect(self, root: str) -> Inspection:
         """Read a root's files and trust, past the cache."""
@@ -314,24 +314,24 @@ class Catalogue:
             raise TrustFault("this daemon keeps no store of trust")
         return self._trust
 
-    def _rooted(self, root: str | None) -> ProjectTools | None:
+    def _project(self, root: str | None) -> ProjectTools | None:
         if root is None or self._trust is None:
             return None
         path = project_of(root)
         # Moved to the end: the least recently used root is first.
-        rooted = self._roots.pop(path, None) or ProjectTools(path)
-        self._roots[path] = rooted
+        project = self._roots.pop(path, None) or ProjectTools(path)
+        self._roots[path] = project
         if len(self._roots) > _MAX_ROOTS:
             del self._roots[next(iter(self._roots))]
-        rooted.refresh(self.own, self._trust.files(path))
-        return rooted
+        project.refresh(self.own, self._trust.files(path))
+        return project
 
     def reload(self, toolpack: Sequence[str] | None = None) -> tuple[int, tuple[Problem, ...]]:
-        self.take(self.read(toolpack))
+        self.apply(self.read(toolpack))
         return len(self), self.problems
 
     def read(self, toolpack: Sequence[str] | None = None) -> Definitions:
-        """Read all definitions for `take`. Takes seconds; safe in a thread."""
+        """Read all definitions for `apply`. Takes seconds; safe in a thread."""
         toolpack = self._toolpack if toolpack is None else tuple(toolpack)
         problems: list[Problem] = []
         layers: list[Layer] = []
@@ -350,12 +350,12 @@ class Catalogue:
         own = UserTools(Toolset(tools_of(layers, problems)), shared)
         return Definitions(own, tuple(toolpack), tuple(problems), is_incomplete)
 
-    def take(self, read: Definitions) -> None:
+    def apply(self, read: Definitions) -> None:
         self._read, self._toolpack, self.problems = read, read.toolpack, read.problems
-        self._place()
+        self._place_server_tools()
         self.on_changed()
 
-    def _place(self) -> None:
+    def _place_server_tools(self) -> None:
         own = self._read.own
         file = str(self._sources[0]) if self._sources else ""
         shared = shared_fields(own.shared)
@@ -388,7 +388,7 @@ class Catalogue:
             nonlocal is_incomplete
             if isinstance(error, PermissionError):
                 is_incomplete = True
-                message = "it cannot be listed" + _UNTIL
+                message = "it cannot be listed" + _KEPT_REMARK
                 problems.append(problem(str(error.filename), "", message))
 
         for source in self._sources:
@@ -396,13 +396,13 @@ class Catalogue:
                 paths = definition_files(source, skip) if source.is_dir() else [source]
             except OSError as error:
                 is_incomplete |= isinstance(error, PermissionError)
-                until = _UNTIL if isinstance(error, PermissionError) else ""
+                remark = _KEPT_REMARK if isinstance(error, PermissionError) else ""
                 why = error.strerror or "it cannot be read"
-                problems.append(problem(str(source), "", why + until))
+                problems.append(problem(str(source), "", why + remark))
                 continue
             except UnreadableFile as error:
                 is_incomplete |= error.is_kept
-                problems.append(problem(str(source), "", error.message + _until(error)))
+                problems.append(problem(str(source), "", error.message + _kept_remark(error)))
                 continue
             for path in paths:
                 if path == source and not path.exists():
@@ -412,13 +412,13 @@ class Catalogue:
                     documents.append(read_functions(path) if is_python else read(path))
                 except UnreadableFile as error:
                     is_incomplete |= error.is_kept
-                    message = error.message + _until(error)
+                    message = error.message + _kept_remark(error)
                     problems.append(problem(str(path), "", message, error.line))
         return documents, is_incomplete
 
 
-def _until(error: UnreadableFile) -> str:
-    return _UNTIL if error.is_kept else ""
+def _kept_remark(error: UnreadableFile) -> str:
+    return _KEPT_REMARK if error.is_kept else ""
 
 
 @functools.lru_cache(maxsize=32)
@@ -442,5 +442,5 @@ def _refused(name: str, problems: Iterable[Problem]) -> str:
     return ""
 
 
-def _place(tool: Tool) -> str:
+def _position(tool: Tool) -> str:
     return tool.file if tool.line is None else f"{tool.file}:{tool.line}"

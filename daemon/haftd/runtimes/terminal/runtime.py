@@ -166,7 +166,7 @@ class TerminalControl(ChildControl):
     def show(self, data: bytes) -> None:
         self._input.note_output(data)
         if self.child.ended:
-            self._screen.hold(data)  # queries go unanswered; `finish` draws
+            self._screen.queue(data)  # queries go unanswered; `finish` draws
         else:
             self._screen.feed(data)
         self._input.recheck_echo()
@@ -237,7 +237,7 @@ class TerminalControl(ChildControl):
         """Keep the last screen, once the library is loaded."""
         with trio.CancelScope(shield=True):
             self._screen.end_frame()
-            if self._screen.waits:
+            if self._screen.waits_for_library:
                 await trio.to_thread.run_sync(library.load)
             while await draw_scheduler.in_turn(self._screen.draw):
                 pass

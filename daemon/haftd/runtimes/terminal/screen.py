@@ -46,7 +46,7 @@ _SLOW_S = 0.002
 _FAST_S = 0.0002
 """Below this the next piece is twice as large."""
 
-_WARY_BYTES = 1 << 20
+_SMALL_PIECES_BYTES = 1 << 20
 """Bytes drawn in small pieces after a slow one."""
 
 _FOREGROUND, _BACKGROUND = (0xE5, 0xE5, 0xE5), (0, 0, 0)
@@ -72,25 +72,25 @@ class Screen:
         "_bytes",
         "_cols",
         "_drawn_size",
-        "_eager",
         "_filter",
         "_frames",
+        "_has_escapes",
         "_keys",
         "_mouse",
         "_on_reply",
         "_painted",
-        "_piece",
+        "_piece_size",
         "_plain_keys",
         "_prompt_at",
         "_redraws",
         "_rows",
-        "_shot",
+        "_small_pieces_until",
+        "_snapshot",
         "_snapshot_pass",
         "_snapshot_spent",
         "_terminal",
         "_waiting",
         "_waiting_size",
-        "_wary_until",
     )
 
     def __init__(self, rows: int, cols: int, on_reply: Callable[[bytes], None]) -> None:
@@ -100,14 +100,14 @@ class Screen:
         self._drawn_size = (rows, cols)
         self._waiting: deque[bytes | tuple[int, int]] = deque()  # output, or a new size
         self._at = 0  # bytes drawn of the first
-        self._piece = PIECE
-        self._wary_until = 0  # no larger pieces before this offset
+        self._piece_size = PIECE
+        self._small_pieces_until = 0  # no larger pieces before this offset
         self._snapshot_pass = -1  # pass of the last snapshot
         self._snapshot_spent = 0.0  # its seconds of snapshots
         self._waiting_size = 0
         self._prompt_at = -1  # offset of the last prompt, if no output followed
         self._frames = Frames()
-        self._eager = False
+        self._has_escapes = False
         self._terminal: Any = None
         self._filter: SelectorFilter | None = None
         self._keys: KeyEncoder | None = None
@@ -115,7 +115,7 @@ class Screen:
         self._mouse: MouseEncoder | None = None
         self._bytes = 0
         self._redraws = 0
-        self._shot: states.Screen | None = None
+        self._snapshot: states.Screen | None = None
         self._painted: bytes | None = None
 
     @property
@@ -129,7 +129,7 @@ class Screen:
         return self._wants_feeding and not library.is_loaded()
 
     @property
-    def waits(self) -> bool:
+    def waits_for_library(self) -> bool:
         """True if the backlog would load the library."""
         return bool(self._waiting) and not library.is_loaded()
 
@@ -147,7 +147,7 @@ class Screen:
 
     @property
     def _wants_feeding(self) -> bool:
-        return self._may_draw and (self._eager or self._waiting_size >= _MAX_WAITING)
+        return self._may_draw and (self._has_escapes or self._waiting_size >= _MAX_WAITING)
 
     @property
     def _may_draw(self) -> bool:
@@ -172,7 +172,7 @@ class Screen:
 
     def _end_string(self) -> bool:
         """Cancel a string that ends in a prompt, after the bytes before it."""
-        if not self._eager or self._terminal is None:
+        if not self._has_escapes or self._terminal is None:
             return False
         if self._waiting or self._prompt_at != self._bytes:
             return False
@@ -185,15 +185,15 @@ class Screen:
         self._redraws += 1
         return True
 
-    def hold(self, data: bytes) -> None:
+    def queue(self, data: bytes) -> None:
         self._frames.feed(data, self._bytes + self._waiting_size)
         self._waiting.append(data)
         self._waiting_size += len(data)
-        self._eager = self._eager or b"\x1b" in data
+        self._has_escapes = self._has_escapes or b"\x1b" in data
 
     def feed(self, data: bytes) -> None:
         """Queue output and draw within the turn, without loading the library (see `must_load`)."""
-        self.hold(data)
+        self.queue(data)
         if self._wants_feeding and library.is_loaded():
             now = draw_scheduler.current()
             left = _TURN_S - (now.spent if now is not None else 0.0)
@@ -233,7 +233,7 @@ class Screen:
                 self._waiting.popleft()
                 self._change_size(*data)
                 continue
-            end = split_by_cost(data, at, self._piece, *self._drawn_size)
+            end = split_by_cost(data, at, self._piece_size, *self._drawn_size)
             if frame is not None and self._bytes + end - at > frame:
                 end = at + frame - self._bytes
                 if end <= at:
@@ -247,7 +247,7 @@ class Screen:
                 self._at = 0
             before, last = last, time.thread_time()
             self._adapt_piece(last - before)
-        if self._eager:
+        if self._has_escapes:
             self._end_string()
             self._keep_size()
         now = draw_scheduler.current()
@@ -257,10 +257,12 @@ class Screen:
 
     def _adapt_piece(self, seconds: float) -> None:
         if seconds > _SLOW_S:
-            self._piece = max(1, min(PIECE, self._piece) // 8)
-            self._wary_until = self._bytes + _WARY_BYTES
-        elif self._piece < PIECE or (seconds < _FAST_S and self._bytes >= self._wary_until):
-            self._piece = min(2 * self._piece, MAX_PIECE)
+            self._piece_size = max(1, min(PIECE, self._piece_size) // 8)
+            self._small_pieces_until = self._bytes + _SMALL_PIECES_BYTES
+        elif self._piece_size < PIECE or (
+            seconds < _FAST_S and self._bytes >= self._small_pieces_until
+        ):
+            self._piece_size = min(2 * self._piece_size, MAX_PIECE)
 
     def _keep_size(self) -> None:
         """Undo DECCOLM."""
@@ -320,14 +322,14 @@ class Screen:
         """Return the screen as text; `lines` are rows without trailing blanks."""
         if not self._is_blank:
             self.catch_up()
-        if self._shot is not None and self._shot.revision == self.revision:
-            return self._shot
+        if self._snapshot is not None and self._snapshot.revision == self.revision:
+            return self._snapshot
         if self._is_blank:
-            self._shot = replace(_blank(*self._drawn_size)[0], revision=self.revision)
-            return self._shot
+            self._snapshot = replace(_blank(*self._drawn_size)[0], revision=self.revision)
+            return self._snapshot
         terminal, (rows, cols) = self._open(), self._drawn_size
         contents = read_screen(library.load(), terminal._t[0], rows, cols)
-        self._shot = states.Screen(
+        self._snapshot = states.Screen(
             rows=rows,
             cols=cols,
             cursor=contents.cursor,
@@ -337,7 +339,7 @@ class Screen:
             revision=self.revision,
             scrollback=contents.scrollback,
         )
-        return self._shot
+        return self._snapshot
 
     def styled_rows(self) -> states.StyledRows | None:
         """Return the rows as runs of text and SGR parameters; None for a large screen."""
@@ -380,7 +382,7 @@ class Screen:
     @property
     def has_modes(self) -> bool:
         """True if the process may have set a mode, by an escape."""
-        return self._eager
+        return self._has_escapes
 
     @property
     def bracketed_paste(self) -> bool:
@@ -389,7 +391,7 @@ class Screen:
     @property
     def keyboard_protocol(self) -> bool:
         """True if kitty's keyboard protocol or modifyOtherKeys is on."""
-        if not self._eager:
+        if not self._has_escapes:
             return False
         self.catch_up()
         flags = self._terminal.get("kitty_keyboard_flags", "uint8_t")
@@ -402,20 +404,20 @@ class Screen:
 
     @property
     def wants_mouse(self) -> bool:
-        if not self._eager:
+        if not self._has_escapes:
             return False
         self.catch_up()
         return bool(self._terminal.get("mouse_tracking", "bool"))
 
     def _mode(self, number: int) -> bool:
-        if not self._eager:
+        if not self._has_escapes:
             return False  # no escape: all modes are initial
         self.catch_up()
         return bool(self._terminal.mode(number))
 
     @property
     def is_alternate(self) -> bool:
-        if not self._eager:
+        if not self._has_escapes:
             return False
         self.catch_up()
         return bool(self._terminal.get("active_screen", "GhosttyTerminalScreen") != 0)
@@ -479,8 +481,8 @@ class Screen:
             self._terminal.close()
             self._terminal = self._keys = self._plain_keys = self._mouse = self._filter = None
         self._waiting, self._waiting_size, self._at = deque(), 0, 0
-        self._eager, self._on_reply = False, lambda reply: None
-        return self._shot
+        self._has_escapes, self._on_reply = False, lambda reply: None
+        return self._snapshot
 
 
 @lru_cache(16)
