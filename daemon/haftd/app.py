@@ -30,6 +30,7 @@ from haftd.config.options import ConfigError, Options, Paths
 from haftd.config.settings import Settings, load_settings
 from haftd.core.registry import Registry
 from haftd.daemon import Daemon
+from haftd.host.clock import MonotonicClock
 from haftd.host.files.lockfile import DaemonLock, LockHeld
 from haftd.host.priority import prefer_daemon
 from haftd.host.process.ancestry import become_subreaper
@@ -71,7 +72,8 @@ def run(options: Options, paths: Paths, instance: str) -> int:
             for signum in (signal.SIGTERM, signal.SIGINT):
                 stack.callback(signal.signal, signum, signal.SIG_IGN)
             locks = startup.take_locks(paths, problems, stack)
-            return trio.run(_App(paths, settings, problems, instance, locks, stop_handler).serve)
+            app = _App(paths, settings, problems, instance, locks, stop_handler)
+            return trio.run(app.serve, clock=MonotonicClock())
     except LockHeld as held:
         log.error("haftd is already running", pid=held.pid, socket=paths.socket)
         return EXIT_HELD

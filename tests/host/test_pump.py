@@ -63,6 +63,30 @@ async def test_reads_of_a_flood_arrive_in_one_chunk(monkeypatch: pytest.MonkeyPa
     assert b"".join(chunks) == b"".join(read for read in reads if read)
 
 
+def test_a_turn_of_little_output_takes_one_read(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel has given all: another read would find nothing."""
+    chunks: list[bytes] = []
+    sizes: list[int | None] = []
+    real = room._read
+
+    def read(fd: int) -> bytes | None:
+        data = real(fd)
+        sizes.append(None if data is None else len(data))
+        return data
+
+    monkeypatch.setattr(room, "_read", read)
+    reader = room.Reader(pipe.read, chunks.append)
+    for line in (b"one\n", b"two\n"):
+        os.write(pipe.write, line)
+        reader.turn()
+        assert reader.is_idle and not reader.at_end
+    reader.turn()
+    assert reader.is_idle
+    assert (chunks, sizes) == ([b"one\n", b"two\n"], [4, 4, None])
+
+
 async def test_a_consumer_that_does_not_keep_up_gets_single_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -62,3 +62,27 @@ async def test_a_watch_that_another_callback_has_ended_calls_nothing(
         os.write(write, b"x")
     await trio.testing.wait_all_tasks_blocked()
     assert calls == [1]
+
+
+async def test_a_callback_can_be_called_before_the_next_pass_except_by_another(
+    pipes: list[tuple[int, int]],
+) -> None:
+    (read, write), (other, _) = pipes
+    os.set_blocking(read, False)
+    calls: list[str] = []
+    call_after = readiness.call_after_of_run()
+
+    def take() -> None:
+        calls.append(os.read(read, 10).decode())
+        assert call_after(lambda: calls.append("after"))
+        readiness.call_now([read, other])
+
+    readiness.watch(read, take)
+    readiness.watch(other, lambda: calls.append("other"))
+    os.write(write, b"now")
+    readiness.call_now([read])
+    assert calls == ["now", "after"]
+    assert not call_after(lambda: None)
+    readiness.unwatch(read)
+    readiness.call_now([read])
+    assert calls == ["now", "after"]

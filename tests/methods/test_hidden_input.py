@@ -25,6 +25,9 @@ class Typing:
     def hides_input(self) -> bool:
         return not next(self._echo)
 
+    def read_output(self) -> None:
+        pass
+
     def is_suspended(self, now: float) -> bool:
         return False
 

@@ -46,6 +46,9 @@ class Starting:
     def hides_input(self) -> bool:
         return False
 
+    def read_output(self) -> None:
+        pass
+
     def is_suspended(self, now: float) -> bool:
         return False
 

@@ -10,12 +10,13 @@ import pytest
 from msgspec import UNSET
 
 from haft_protocol.methods import FetchParams
-from haft_protocol.states import EndedBy, Exit, InputWanted, Screen, Stopped
+from haft_protocol.states import EndedBy, Exit, InputWanted, Running, Screen, Stopped
 from haftd.core.echo import TypedInput
 from haftd.core.handles import Handle
 from haftd.core.read_position import Read
 from haftd.core.termination import Termination
 from haftd.methods import read
+from haftd.methods.base import HandleWait
 from haftd.runtimes.base import InputState
 from tests.core.disks import make
 
@@ -124,3 +125,22 @@ async def test_a_painting_for_a_terminal_has_no_query_and_ends_before_an_incompl
     params = FetchParams(id="h", view="paint", for_="terminal")
     filtered: Any = read.look(supervisor(execution), params, handle)
     assert (b64decode(filtered.content), filtered.cursor) == (b"ab", len(data) - 2)
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+async def test_output_that_is_readable_before_the_wait_needs_none(is_readable: bool) -> None:
+    handle = running(b"before")
+
+    def read_output() -> None:
+        if is_readable:
+            handle.append_output(b" and now", 1.0)
+
+    execution = SimpleNamespace(read_output=read_output, is_suspended=lambda now: False)
+    params = FetchParams(id="h", wait="output")
+    reading = read.plan(params, terminal=False)
+    reply = read.answer(supervisor(execution), params, handle, reading, since=6)
+    if is_readable:
+        assert isinstance(reply, Running)
+        assert (reply.content, reply.waited) == ("before and now", "output")
+    else:
+        assert isinstance(reply, HandleWait)

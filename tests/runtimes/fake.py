@@ -210,6 +210,9 @@ class FakeControl:
         reads = self._parked and not self._queue
         return InputState("reads", "line") if reads else InputState("busy")
 
+    def read_output(self) -> None:
+        pass
+
     def is_suspended(self) -> bool:
         return False
 

@@ -94,10 +94,14 @@ class LongStrings:
 
     def length(self, start: int, stop: int) -> int:
         """Count the bytes of [start, stop) outside strings."""
+        if not self._begins and self.open < 0:
+            return max(0, stop - start)
         return max(0, stop - start) - sum(end - begin for begin, end in self.between(start, stop))
 
     def end_of(self, offset: int) -> int:
         """Return the end of the finished string around `offset`, else `offset`."""
+        if not self._begins:
+            return offset
         at = bisect_right(self._begins, offset) - 1
         return max(offset, self._ends[at]) if at >= 0 and self._begins[at] < offset else offset
 

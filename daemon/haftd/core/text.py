@@ -93,7 +93,8 @@ class _Stripped:
         return max(len(tail) - len(tail.rstrip(b"\r")), pending(tail))
 
     def text(self, spool: Spool, start: int, data: bytes) -> str:
-        return _last_versions(decode(data), is_at_line_start(spool, start))
+        text = decode(data)
+        return _last_versions(text, is_at_line_start(spool, start)) if "\r" in text else text
 
     def deferred(self, spool: Spool, start: int, data: bytes) -> Callable[[], Iterable[str]]:
         at_line_start = is_at_line_start(spool, start)

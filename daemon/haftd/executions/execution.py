@@ -270,16 +270,19 @@ class Execution:
         """Queue input; raises `RpcError` if the tool takes none."""
         if self.control is None:
             raise AssertionError("input before the tool runs is queued by when_begun")
+        before = self.written_to
         try:
             number = self.control.write(item)
         except InputRefused as refused:
             if refused.malformed:
                 raise invalid_params(str(refused), field="input") from None
             raise input_refused(self.handle.tool, str(refused)) from None
-        handle, now = self.handle, trio.current_time()
+        handle = self.handle
         if item.kind == "resize":
+            now = trio.current_time()
             handle.timeline.add_resize(handle.spool.end, now, item.rows, item.cols)
-        handle.touch(now)
+        if self.written_to == before:  # else `written` has touched the handle
+            handle.touch(trio.current_time())
         self._suspension_known_until = 0.0  # the signal may be CONT
         return number
 
@@ -355,6 +358,11 @@ class Execution:
             self._suspended = self.control is not None and self.control.is_suspended()
             self._suspension_known_until = now + _SUSPENSION_KNOWN_S
         return self._suspended
+
+    def read_output(self) -> None:
+        """Take output that is readable already, so that a call need not wait for it."""
+        if self.control is not None:
+            self.control.read_output()
 
     def hides_input(self) -> bool:
         return self.control is not None and self.control.hides_input()

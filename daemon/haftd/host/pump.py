@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import math
 import os
 import select
 import struct
@@ -101,7 +102,7 @@ class Reader:
         self.fd = fd
         self.at_end = False
         self.is_idle = False
-        """True if the last turn has emptied the buffer."""
+        """True if the last turn has emptied the buffer: the next one waits for readability."""
         self._emit = emit
         self._keep_up = keep_up
         self._is_final = is_final
@@ -110,7 +111,7 @@ class Reader:
     def turn(self) -> Awaitable[None] | None:
         """Read some data; return the awaitable that precedes the next turn, if any."""
         self.is_idle = False
-        reads, began = 0, trio.current_time()
+        reads, began = 0, -math.inf
         while True:
             data = _read(self.fd)
             if data is None:
@@ -121,15 +122,23 @@ class Reader:
                     self.at_end = True
                     return None
                 return self._wait_reopened()
+            # The kernel gives all that it has, up to 4 KiB of a terminal: another read of little
+            # output would find none.
+            is_last = len(data) < _MIN_GATHERED
             count = 1
-            if _MIN_GATHERED <= len(data) < _MAX_GATHERED and not self._is_slow:
-                data, count = _gather(self.fd, data, began + _TURN_S)
+            if not is_last:
+                began = trio.current_time() if began < 0 else began
+                if len(data) < _MAX_GATHERED and not self._is_slow:
+                    data, count = _gather(self.fd, data, began + _TURN_S)
             self._emit(data)
             reads += count
             rest = self._keep_up()
             self._is_slow = rest is not None
             if rest is not None:
                 return rest
+            if is_last:
+                self.is_idle = True
+                return None
             if reads >= _READS_A_TURN or trio.current_time() - began >= _TURN_S:
                 return None
 

@@ -1,13 +1,14 @@
 """Callbacks for readable descriptors: one task of the loop waits for all of them.
 
-A callback must not raise. Call `unwatch` before a descriptor is closed. `call_after` saves a pass
-of the loop for the consequences of several callbacks.
+A callback must not raise. Call `unwatch` before a descriptor is closed. `call_after_of_run` saves a
+pass of the loop for the consequences of several callbacks, `call_now` one before a wait for output
+that may be there already.
 """
 
 from __future__ import annotations
 
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 import trio
@@ -56,14 +57,22 @@ class _Watch:
 
     async def _run(self) -> None:
         with self._epoll:
+            fd = self._epoll.fileno()
             while True:
-                await trio.lowlevel.wait_readable(self._epoll.fileno())
-                self._call_back()
+                await trio.lowlevel.wait_readable(fd)
+                self.call_back([ready for ready, _ in self._epoll.poll(0, _MAX_EVENTS)])
 
-    def _call_back(self) -> None:
+    def call_after(self, call: Callable[[], None]) -> bool:
+        if self.after is None:
+            return False
+        self.after.append(call)
+        return True
+
+    def call_back(self, fds: Iterable[int]) -> None:
+        """Call the callbacks of these descriptors, then all that `call_after` was given meanwhile."""
         after: list[Callable[[], None]] = []
         self.after = after
-        for fd, _ in self._epoll.poll(0, _MAX_EVENTS):
+        for fd in fds:
             # An earlier callback may have ended this watch.
             if (callback := self._callbacks.get(fd)) is not None:
                 callback()
@@ -80,13 +89,18 @@ def watch(fd: int, callback: Callable[[], None]) -> None:
     _watch.get().add(fd, callback)
 
 
-def call_after(call: Callable[[], None]) -> bool:
-    """Call `call` once after the callbacks that run now; return False if none does."""
-    after = _watch.get().after
-    if after is None:
-        return False
-    after.append(call)
-    return True
+def call_now(fds: Iterable[int]) -> None:
+    """Call the callbacks of those descriptors that are watched, readable or not, unless callbacks
+    run now."""
+    watch = _watch.get()
+    if watch.after is None:
+        watch.call_back(fds)
+
+
+def call_after_of_run() -> Callable[[Callable[[], None]], bool]:
+    """Return this run's function that calls another once after the callbacks that run now; it returns
+    False if none does."""
+    return _watch.get().call_after
 
 
 def unwatch(fd: int) -> None:

@@ -179,7 +179,7 @@ def _send_input(call: _Application, form: Input) -> object:
     hidden = form.kind in _TYPED and (hidden or execution.hides_input())
     call.record(form.kind, withheld=hidden or form.secret)
     if form.kind in _TYPED and not (hidden or form.secret):
-        handle.timeline.add_input(since, trio.current_time(), len(form.text) or len(form.keys))
+        handle.timeline.add_input(since, call.began, len(form.text) or len(form.keys))
     shown = handle.terminal and form.kind in _TYPED and not (hidden or form.secret)
     text = (f"{form.text}\n" if form.kind == "line" else form.text) if shown else ""
     if execution.written_to >= number or call.reading.wait == "none":

@@ -354,13 +354,18 @@ def answer(
         since = _new_from(supervisor, params, handle)
     if reading.wait == "pattern":
         return _answer_match(supervisor, params, handle, reading, since, deadline, typed)
-    condition = condition_of(handle, supervisor.execution_of(handle), reading, since)
+    execution = supervisor.execution_of(handle)
+    condition = condition_of(handle, execution, reading, since)
 
     def look_after(reason: Waited | None) -> HandleState | PendingReply:
         input_state = condition.input_state() if reason in _INPUT_REASONS else None
         return look_now(reason or "deadline", input_state)
 
     reason = condition.check()
+    if reason is None and reading.wait == "output" and execution is not None:
+        # A program on another processor has often answered meanwhile.
+        execution.read_output()
+        reason = condition.check()
     if reason is not None or reading.timeout_s == 0:
         return look_after(reason)
     return HandleWait(

@@ -135,6 +135,7 @@ class _Waits:
 
     def __init__(self) -> None:
         self.count = 0
+        self._call_after = readiness.call_after_of_run()
         self._due: deque[RegisteredWait] = deque()
         self._times: list[_Time] = []
         self._number = 0
@@ -151,7 +152,7 @@ class _Waits:
         self._due.append(wait)
         if len(self._due) > 1 or self._is_finishing:
             return
-        if not readiness.call_after(self._finish_due):
+        if not self._call_after(self._finish_due):
             self._unpark()
 
     def add_time(self, when: float, wait: RegisteredWait) -> _Time:
@@ -194,7 +195,7 @@ class _Waits:
 
     def _finish_due(self) -> None:
         """Finish due waits for a turn."""
-        until = trio.current_time() + _TURN_S
+        until = trio.current_time() + _TURN_S if len(self._due) > 1 else -inf
         self._is_finishing = True
         while self._due:
             self._due.popleft().finish()

@@ -253,6 +253,9 @@ class ExecutionControl(Protocol):
     def input_state(self) -> InputState:
         """Input state; a tool with unread input or output is `busy` or `held`."""
 
+    def read_output(self) -> None:
+        """Report output that is readable already, before a call waits for some; may do nothing."""
+
     def is_suspended(self) -> bool:
         """True if a signal has stopped a process of the terminal's foreground group, or of the
         group on pipes."""

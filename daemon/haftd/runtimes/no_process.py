@@ -89,6 +89,9 @@ class NoProcessControl(WithoutScreen):
     def input_state(self) -> InputState:
         return InputState("busy")
 
+    def read_output(self) -> None:
+        """Do nothing: output is reported as it comes."""
+
     def is_suspended(self) -> bool:
         return False
 

@@ -317,6 +317,10 @@ class Child:
                 reader = pump.Reader(output.fd, output.take, output.keep_up, self._is_final)
                 readiness.watch(output.fd, partial(self._read_output, output, reader))
 
+    def read_output(self) -> None:
+        """Read the outputs that are watched, as the loop does once they are readable."""
+        readiness.call_now([output.fd for output in self._outputs])
+
     def _read_output(self, output: Output, reader: pump.Reader) -> None:
         try:
             rest = reader.turn()

@@ -36,6 +36,9 @@ class ChildControl:
     def members(self) -> tuple[int, ...]:
         return self.child.members()
 
+    def read_output(self) -> None:
+        self.child.read_output()
+
     def is_suspended(self) -> bool:
         return not self.child.ended and is_suspended(self.child.pid, self.child.pid)
 

@@ -324,13 +324,15 @@ class TerminalInput:
         self._done(typed)
 
     def _put(self, data: bytes, modes: pseudo_terminal.Modes) -> None:
-        with contextlib.suppress(pump.Closed):
+        try:
             self._writer.put(data)
+        except pump.Closed:
+            pass
         self._unread = True
         if not modes.canonical:
             self._line = 0
             return
-        last = max(data.rfind(end) for end in _BEGINS_ANEW)
+        last = max(map(data.rfind, _BEGINS_ANEW))
         self._line = len(data) - last - 1 + (self._line if last < 0 else 0)
 
     def _done(self, typed: _Typed) -> None:
