@@ -121,7 +121,7 @@ class _App:
         self.supervised = "INVOCATION_ID" in os.environ
         self.asked = trio.Event()
         self.asked_by: str | None = None
-        self.stirred = LateEvent()
+        self.woken = LateEvent()
         self._registry: Registry | None = None
         self._until_expiry = trio.CancelScope()
 
@@ -245,8 +245,8 @@ class _App:
             self.asked.set()
 
     def _wake(self) -> None:
-        self.stirred.set()
-        self.stirred = LateEvent()
+        self.woken.set()
+        self.woken = LateEvent()
         if self._registry is not None:
             due = self._registry.next_expiry(trio.current_time())
             if self._registry.has_transient():
@@ -309,7 +309,7 @@ class _App:
             if len(rpc_context.connections):
                 await rpc_context.connections.wait_for_close(math.inf)
             else:
-                await self.stirred.wait()
+                await self.woken.wait()
         log.warning("nothing is held any more: this daemon gives way to the one at its socket")
         self._ask_to_stop(None)
 

@@ -110,7 +110,7 @@ records = st.builds(
     generation=number,
     command=st.text(st.characters(), max_size=40),
     at=st.floats(0, 1e12),
-    kin=st.lists(identities, max_size=3).map(tuple),
+    others=st.lists(identities, max_size=3).map(tuple),
 )
 
 
@@ -122,7 +122,7 @@ def test_every_record_comes_back_as_it_was(
     path = tmp_path_factory.mktemp("journal") / "handles.lock"
     journal = Journal.open(path)
     for one in started:
-        journal.start(one._replace(kin=()))
+        journal.start(one._replace(others=()))
     journal.compact(started)
     journal.close()
     again = Journal.open(path)

@@ -85,7 +85,7 @@ async def test_P30_adopted_children_are_reaped_and_no_status_is_stolen(count: in
 
 async def test_an_adopted_stranger_is_reaped_after_a_while(no_brand: None) -> None:
     async with trio.open_nursery() as nursery:
-        await nursery.start(Reaper(linger_s=0.02).run)
+        await nursery.start(Reaper(delay_s=0.02).run)
         async with running(script("(true & ); read x", mark="")) as (it, _):
             with trio.fail_after(PATIENCE_S):
                 while not zombies():

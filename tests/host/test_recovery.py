@@ -198,7 +198,7 @@ def test_P04_without_a_cgroup_a_process_recorded_alive_is_ended(
         assert (
             len(ground.survivors()) == 1
         )  # documented: such a process cannot be told from a stranger
-        record = record_of(who, mark, kin=(kin,))
+        record = record_of(who, mark, others=(kin,))
         assert recover([record], home=HOME).ended == (record,)
         assert ground.survivors() == []
 

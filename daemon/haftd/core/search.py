@@ -82,10 +82,10 @@ class Search:
             if len(whole) < len(data):
                 data, end = whole, strings.offset_of(at, len(whole))
         self._at = end
-        self._look(data, at)
+        self._match_block(data, at)
         return self._at >= stop or self.more
 
-    def _look(self, raw: bytes, at: int) -> None:
+    def _match_block(self, raw: bytes, at: int) -> None:
         strings, data = self._spool.strings, self._rendering.plain(raw)
         pos = counted = start = count = 0
         while pos < len(data) and not self.more:

@@ -85,12 +85,12 @@ class InquiryRouter:
         def ended(pending: PendingInquiry) -> None:
             if self._pending.pop(pending, None) is not None:
                 for handle in pending.kind.depends_on:
-                    handle.unlisten(look)
+                    handle.unlisten(withdraw_if_stopped)
             if pending.turn.is_set() and pending.kind.is_ready:
                 self.on_close(pending.kind)
             on_end(pending)
 
-        def look() -> None:
+        def withdraw_if_stopped() -> None:
             if all(handle.stopped for handle in kind.depends_on):
                 pending.settle(Withdrawn())
 
@@ -102,9 +102,9 @@ class InquiryRouter:
         if self._is_stopped and (withdrawn := kind.end_on_close(stopping=True)) is not None:
             pending.settle(withdrawn)
             return pending
-        self._pending[pending] = look
+        self._pending[pending] = withdraw_if_stopped
         for handle in kind.depends_on:
-            handle.listen(look)
+            handle.listen(withdraw_if_stopped)
         if not is_queued:
             pending.open()
         return pending

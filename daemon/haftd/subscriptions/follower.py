@@ -33,7 +33,7 @@ from .push_queue import PushQueue
 
 _MIN_SCREEN_INTERVAL_S = 0.03
 """An eye sees no more, and each message costs a rendering."""
-_FIRST_LOOK_S = 0.05
+_FIRST_PAUSE_S = 0.05
 """Pause from a terminal's event to the first reading of its input state; pauses double."""
 
 _ShownState = tuple[State, int, Needs, TerminalSize | UnsetType]
@@ -49,11 +49,11 @@ class Follower:
         "_events",
         "_execution_of",
         "_handle",
-        "_look_at",
-        "_look_pause",
+        "_next_reading_at",
         "_next_screen_at",
         "_on_complete",
         "_queue",
+        "_reading_pause",
         "_reads",
         "_sent_offset",
         "_sent_revision",
@@ -113,8 +113,8 @@ class Follower:
         self._reads: InputKind | None = None
         """Input that the program waits for, as last read."""
         self._activity = -1.0
-        self._look_at = 0.0
-        self._look_pause = _FIRST_LOOK_S
+        self._next_reading_at = 0.0
+        self._reading_pause = _FIRST_PAUSE_S
         self._sent_screen: Screen | None = None
         self._sent_revision = -1
         self._next_screen_at = 0.0
@@ -192,7 +192,7 @@ class Follower:
             self._awaited_by.backlog_changed()
         return True
 
-    def _look(self) -> None:
+    def _read_input_state(self) -> None:
         """Read the input state after a terminal's last event, in doubling pauses, as the kernel has
         no event for it."""
         handle, now = self._handle, trio.current_time()
@@ -202,16 +202,16 @@ class Follower:
             return
         if self._activity != handle.last_activity:
             self._activity = handle.last_activity
-            self._look_pause = _FIRST_LOOK_S
-            self._look_at = self._activity + _FIRST_LOOK_S
-        if now >= self._look_at:
+            self._reading_pause = _FIRST_PAUSE_S
+            self._next_reading_at = self._activity + _FIRST_PAUSE_S
+        if now >= self._next_reading_at:
             self._reads = execution.reads()
-            self._look_at = now + self._look_pause
-            self._look_pause *= 2
-        self._queue.add_later(self, self._look_at)
+            self._next_reading_at = now + self._reading_pause
+            self._reading_pause *= 2
+        self._queue.add_later(self, self._next_reading_at)
 
     def _is_new_state(self) -> bool:
-        self._look()
+        self._read_input_state()
         now = self._shown_state()
         if now == self._sent_state:
             return False

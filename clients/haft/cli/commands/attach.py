@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     connected = open_address(chosen_address(options), start=False)
     client = PollableClient(connected, session=named, name="haft attach")
     with client:
-        state = _look(client, options)
+        state = _terminal_state(client, options)
         if isinstance(state, Stopped):
             show.show_line(to_builtins(_unasked(state)))
             logs = _command(options, "logs")
@@ -182,7 +182,7 @@ def terminals(command: str, alternative: str) -> tuple[int, int]:
     return sys.stdin.fileno(), sys.stdout.fileno()
 
 
-def _look(client: PollableClient, options: argparse.Namespace) -> HandleState:
+def _terminal_state(client: PollableClient, options: argparse.Namespace) -> HandleState:
     """Fetch the state and require a terminal; the read offset stays."""
     handle: str = options.id
     state = client.fetch(handle, cursor=0, max_bytes=0)

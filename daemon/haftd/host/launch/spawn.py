@@ -333,8 +333,8 @@ ends_seen: Final[list[Callable[[], None]]] = []
 
 
 def _look_for_ends() -> None:
-    for look in ends_seen:
-        look()
+    for callback in ends_seen:
+        callback()
 
 
 def _is_exiting(pid: int, tid: int) -> bool:

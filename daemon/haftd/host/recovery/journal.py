@@ -19,7 +19,7 @@ from haftd.host.recovery.record import (
     Records,
     end_line,
     head_line,
-    kin_line,
+    others_line,
     read,
     start_line,
     stopped_line,
@@ -134,8 +134,8 @@ class Journal:
         lines = [head_line()]
         for record in live.values():
             lines.append(start_line(record))
-            if record.kin:
-                lines.append(kin_line(record.mark, record.kin))
+            if record.others:
+                lines.append(others_line(record.mark, record.others))
             if record.is_stopped:
                 lines.append(stopped_line(record.mark))
         temp = self.path.with_name(self.path.name + ".new")

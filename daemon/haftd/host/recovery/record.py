@@ -49,7 +49,7 @@ class Record(NamedTuple):
     command: str = ""
     at: float = 0.0
     """Start, in seconds since the epoch."""
-    kin: tuple[Identity, ...] = ()
+    others: tuple[Identity, ...] = ()
     """Later processes outside the leader's group."""
     is_stopped: bool = False
     """Only processes left behind may live."""
@@ -61,7 +61,7 @@ class Record(NamedTuple):
 
 _TEXT = frozenset({"boot", "mark", "cgroup", "session", "id", "tool", "command"})
 _NUMBERS = frozenset({"n", "pid", "ticks", "inode", "ns", "sid", "uid", "generation"})
-_OWN_LINES = frozenset({"kin", "is_stopped"})
+_OWN_LINES = frozenset({"others", "is_stopped"})
 _OF_START = tuple(name for name in Record._fields if name not in _OWN_LINES)
 _NEEDED = frozenset({"n", "pid", "ticks", "inode", "boot", "ns", "mark"})
 
@@ -95,9 +95,9 @@ def _of_mark(kind: str, mark: str) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
-def kin_line(mark: str, kin: Iterable[Identity]) -> bytes:
+def others_line(mark: str, others: Iterable[Identity]) -> bytes:
     identities = [
-        [process.pid, process.ticks, process.inode, process.boot, process.ns] for process in kin
+        [process.pid, process.ticks, process.inode, process.boot, process.ns] for process in others
     ]
     return _encode({"t": "kin", "mark": mark, "who": identities})
 
@@ -126,18 +126,18 @@ def _read_record(form: dict[str, object]) -> Record | None:
     return Record(**kept)  # type: ignore[arg-type]  # each was checked above
 
 
-def _read_kin(form: dict[str, object]) -> tuple[str, tuple[Identity, ...]] | None:
+def _read_others(form: dict[str, object]) -> tuple[str, tuple[Identity, ...]] | None:
     mark, identities = form.get("mark"), form.get("who")
     if not isinstance(mark, str) or not isinstance(identities, list):
         return None
-    kin = []
+    others = []
     for entry in identities:
         match entry:
             case [int(pid), int(ticks), int(inode), str(boot), int(ns)]:
-                kin.append(Identity(pid, ticks, inode, boot, ns))
+                others.append(Identity(pid, ticks, inode, boot, ns))
             case _:
                 return None
-    return mark, tuple(kin)
+    return mark, tuple(others)
 
 
 class Records:
@@ -165,9 +165,9 @@ class Records:
         if kind == "start" and (record := _read_record(form)) is not None:
             self.live[record.mark] = record
             return True
-        if kind == "kin" and (kin := _read_kin(form)) is not None:
-            if (record := self.live.get(kin[0])) is not None:
-                self.live[kin[0]] = record._replace(kin=(*record.kin, *kin[1]))
+        if kind == "kin" and (others := _read_others(form)) is not None:
+            if (record := self.live.get(others[0])) is not None:
+                self.live[others[0]] = record._replace(others=(*record.others, *others[1]))
             return True
         if kind == "stopped" and isinstance(form.get("mark"), str):
             if (record := self.live.get(form["mark"])) is not None:

@@ -269,7 +269,7 @@ class Recovery:
         for record in records:
             if not self.ownership.covers(ProcessTag.read(record.mark)):
                 continue
-            for identity in (record.identity, *record.kin):
+            for identity in (record.identity, *record.others):
                 result = self.kill_set.add(identity, record.mark)
                 if result in ("new", "known"):
                     self.alive_tags.add(record.mark)
@@ -372,9 +372,9 @@ class Recovery:
             if not self.ownership.covers(ProcessTag.read(mark)) or mark in self.spared.values():
                 keep.append(record)
             elif mark in self.remains:
-                kin = {*record.kin, *self.remains[mark]} - {record.identity}
+                others = {*record.others, *self.remains[mark]} - {record.identity}
                 keep.append(
-                    record._replace(kin=tuple(sorted(kin, key=lambda identity: identity.pid)))
+                    record._replace(others=tuple(sorted(others, key=lambda identity: identity.pid)))
                 )
             elif not self.is_scanned:
                 keep.append(record)
@@ -408,7 +408,7 @@ def _record_of(mark: str, remains: Sequence[Identity]) -> Record:
         sid=first.pid,
         uid=os.getuid(),
         mark=mark,
-        kin=tuple(others),
+        others=tuple(others),
     )
 
 

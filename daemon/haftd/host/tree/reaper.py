@@ -20,45 +20,45 @@ class Reaper:
     """Reaps adopted orphans, and no child that other code waits for.
 
     A leader's status goes to the `LaunchedProcess`. A child with an rlimit tag was adopted; any
-    other may be a library's, and is reaped once dead for `linger_s`.
+    other may be a library's, and is reaped once dead for `delay_s`.
     """
 
-    __slots__ = ("_dead", "_linger_s", "_wakened")
+    __slots__ = ("_dead", "_delay_s", "_woken")
 
-    def __init__(self, linger_s: float = 0.25) -> None:
-        self._linger_s = linger_s
+    def __init__(self, delay_s: float = 0.25) -> None:
+        self._delay_s = delay_s
         self._dead: dict[int, int] = {}
-        self._wakened = trio.Event()
+        self._woken = trio.Event()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Reap until cancelled, in the main thread (SIGCHLD)."""
         token = trio.lowlevel.current_trio_token()
 
-        def look() -> None:
+        def on_end() -> None:
             if self._has_ended():
                 token.run_sync_soon(self._wake, idempotent=True)
 
-        before = signal.signal(signal.SIGCHLD, lambda signum, frame: look())
-        ends_seen.append(look)
+        before = signal.signal(signal.SIGCHLD, lambda signum, frame: on_end())
+        ends_seen.append(on_end)
         try:
             task_status.started()
             pending = self.reap()
             while True:
                 if pending:
-                    await trio.sleep(self._linger_s)
+                    await trio.sleep(self._delay_s)
                     # Tasks that wait by a pidfd were woken, too, and go first.
                     await trio.lowlevel.checkpoint()
                     await trio.lowlevel.checkpoint()
                 else:
-                    await self._wakened.wait()
-                self._wakened = trio.Event()
+                    await self._woken.wait()
+                self._woken = trio.Event()
                 pending = self.reap()
         finally:
-            ends_seen.remove(look)
+            ends_seen.remove(on_end)
             signal.signal(signal.SIGCHLD, before or signal.SIG_DFL)  # None: not Python's
 
     def _wake(self) -> None:
-        self._wakened.set()
+        self._woken.set()
 
     def _has_ended(self) -> bool:
         """True if the first ended child is awaited by no task: to wake this task for each
