@@ -109,7 +109,9 @@ def test_the_rest_spares_processes_that_the_living_daemon_starts_meanwhile(
 def test_only_a_recovery_without_any_find_has_a_rest_for_later(
     crowd: Crowd, instance: str, tmp_path: Path
 ) -> None:
-    gone_record = record_of(crowd.identity(crowd.start(["true"])), ProcessTag(HOME, instance, 1))
+    gone = crowd.start(["true"])
+    gone_record = record_of(crowd.identity(gone), ProcessTag(HOME, instance, 1))
+    os.waitid(os.P_PID, gone.pid, os.WEXITED | os.WNOWAIT)
     lost = Recovery([gone_record], home=HOME)
     assert not lost.has_found_nothing()
     assert lost.finish().lost == (gone_record,)

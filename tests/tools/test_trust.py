@@ -157,7 +157,8 @@ def granter(path: str, number: int) -> None:
 
 
 def test_nothing_is_lost_between_several_writers(path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
+    # A tracker of `spawn` would stay as a child of the process that runs the tests.
+    context = multiprocessing.get_context("fork")
     writers = [context.Process(target=granter, args=(str(path), n)) for n in range(2)]
     for writer in writers:
         writer.start()
