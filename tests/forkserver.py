@@ -313,10 +313,10 @@ class _ExecutedAgain(BaseException):  # not an error
 _METHODS_OF_PATTERNS = ("findall", "finditer", "fullmatch", "match", "search", "split", "sub")
 
 _LATE = (
+    "encodings.ascii",
     "psutil",
     "pyghostty.core",
     "haftd.rpc.transports.websocket",
-    "haftd.runtimes.mcp.exchange",
     "haftd.runtimes.mcp.exchange",
     "haftd.runtimes.mcp.http",
     "haftd.runtimes.mcp.server",
@@ -334,7 +334,10 @@ def _serve(connection: socket.socket) -> None:
     import haftd.__main__
     import haftd.app  # noqa: F401
     import tests.faults.standin  # noqa: F401
+    from haftd.config.command_line import parse
+    from haftd.config.settings import DaemonSettings
     from haftd.lazy_pattern import LazyPattern
+    from haftd.tools.calls.environment import secret_pattern
     from haftd.tools.catalogue import USER_SHELL, Catalogue
     from haftd.tools.definitions.definition import BUILTIN
 
@@ -343,6 +346,9 @@ def _serve(connection: socket.socket) -> None:
         importlib.import_module(name)
     # Parses the definitions of the daemon itself, which are kept.
     Catalogue(builtin=(*BUILTIN, USER_SHELL))
+    # As these compile the regular expressions of argparse and of the settings.
+    parse([])
+    secret_pattern(DaemonSettings().secret_env)
     _warm_up_terminals()
     for pattern in gc.get_objects():
         if type(pattern) is LazyPattern:
