@@ -4,7 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,10 +25,12 @@ def install(folder: Path) -> None:
     )
 
 
-@pytest.fixture
-def wire(make_daemon: Callable[..., RunningDaemon], tmp_path: Path) -> Wire:
-    install(tmp_path)
-    daemon = make_daemon(env={"PYTHONPATH": str(tmp_path)})
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDaemon]:
+    """A daemon with the runtime, which needs an interpreter of its own."""
+    folder = tmp_path_factory.mktemp("packages")
+    install(folder)
+    daemon = RunningDaemon(tmp_path_factory.mktemp("d"), env={"PYTHONPATH": str(folder)})
     daemon.tools(
         FILES["sqlite.toml"].replace("~", str(daemon.home))
         + "[tools.broken]\nruntime = 'broken'\ncommand = 'x'\nparameters = {}\n"
@@ -40,47 +42,50 @@ def wire(make_daemon: Callable[..., RunningDaemon], tmp_path: Path) -> Wire:
         connection.execute("CREATE TABLE notes (id, text)")
         connection.execute("INSERT INTO notes VALUES (1, 'milk'), (2, 'bread')")
     connection.close()
-    return daemon.start().connect()
+    yield daemon.start()
+    daemon.close()
+
+
+@pytest.fixture
+def wire(running: RunningDaemon) -> Iterator[Wire]:
+    with running.connect() as wire:
+        yield wire
+        wire.call("session/close")
 
 
 def test_a_tool_runs_in_an_added_runtime(wire: Wire) -> None:
-    with wire:
-        query = {"statement": "SELECT * FROM notes ORDER BY id"}
-        called = wire.call("tools/call", tool="query", arguments=query)
-        assert (called["result"], called["exit"]) == ("1|milk\n2|bread\n", {"code": 0})
-        called = wire.call("tools/call", tool="query", arguments={"statement": "SELECT"})
-        assert called["error"]["message"] == "incomplete input"
-        state = wire.call("spawn", tool="query", id="q", args=query, wait="stopped")
-        assert state["result"] == called.get("content", "") + "1|milk\n2|bread\n"
-        assert (
-            wire.call("tools/call", tool="chosen", arguments={"how": "sqlite"})["result"] == "1\n"
-        )
-        listed = {tool["name"]: tool for tool in wire.call("tools/list")["tools"]}
-        assert listed["query"]["runtime"] == "sqlite"
+    query = {"statement": "SELECT * FROM notes ORDER BY id"}
+    called = wire.call("tools/call", tool="query", arguments=query)
+    assert (called["result"], called["exit"]) == ("1|milk\n2|bread\n", {"code": 0})
+    called = wire.call("tools/call", tool="query", arguments={"statement": "SELECT"})
+    assert called["error"]["message"] == "incomplete input"
+    state = wire.call("spawn", tool="query", id="q", args=query, wait="stopped")
+    assert state["result"] == called.get("content", "") + "1|milk\n2|bread\n"
+    assert wire.call("tools/call", tool="chosen", arguments={"how": "sqlite"})["result"] == "1\n"
+    listed = {tool["name"]: tool for tool in wire.call("tools/list")["tools"]}
+    assert listed["query"]["runtime"] == "sqlite"
 
 
 def test_an_abort_cancels_an_added_runtime(wire: Wire) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 30000000) SELECT max(i) FROM n"
-    with wire:
-        wire.call("spawn", tool="query", id="q", args={"statement": endless}, wait="none")
-        assert wire.call("abort", id="q")["ended_by"]["by"] == "abort"
+    wire.call("spawn", tool="query", id="q", args={"statement": endless}, wait="none")
+    assert wire.call("abort", id="q")["ended_by"]["by"] == "abort"
 
 
 def test_a_tool_that_cannot_run_is_refused_with_the_reason(wire: Wire) -> None:
-    with wire:
-        with pytest.raises(Refused, match="AttributeError") as refused:
-            wire.call("tools/call", tool="broken", arguments={})
-        assert (refused.value.code, refused.value.data["reason"]) == (-32012, "runtime")
-        with pytest.raises(
-            Refused, match=r"runs `stdio`, `pty`, `vfs`, .*`sqlite` and `broken` only"
-        ) as refused:
-            wire.call("tools/call", tool="chosen", arguments={"how": "mongo"})
-        assert refused.value.code == -32014
-        problems = {
-            problem["key"]: problem["message"] for problem in wire.call("daemon/status")["problems"]
-        }
-        assert "of its own" in problems["haft.runtimes.pty"]
-        assert "one of stdio, pty, vfs, wasm, sqlite, broken" in problems["tools.unknown.runtime"]
+    with pytest.raises(Refused, match="AttributeError") as refused:
+        wire.call("tools/call", tool="broken", arguments={})
+    assert (refused.value.code, refused.value.data["reason"]) == (-32012, "runtime")
+    with pytest.raises(
+        Refused, match=r"runs `stdio`, `pty`, `vfs`, .*`sqlite` and `broken` only"
+    ) as refused:
+        wire.call("tools/call", tool="chosen", arguments={"how": "mongo"})
+    assert refused.value.code == -32014
+    problems = {
+        problem["key"]: problem["message"] for problem in wire.call("daemon/status")["problems"]
+    }
+    assert "of its own" in problems["haft.runtimes.pty"]
+    assert "one of stdio, pty, vfs, wasm, sqlite, broken" in problems["tools.unknown.runtime"]
 
 
 def test_the_checker_works_for_a_third_party(tmp_path: Path) -> None:
