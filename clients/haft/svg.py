@@ -204,7 +204,7 @@ def _rest(parts: Iterator[str]) -> list[str]:
 
 
 def _colour(words: Sequence[str]) -> str | None:
-    """Return the colour of `5 N`, `2 R G B` or, with colons, `2 SPACE R G B`, or None."""
+    """Return the colour of `5 N`, `2 R G B` or, with colons, `2 SPACE R G B`."""
     numbers = [int(word) for word in words[1:] if word.isdecimal() and len(word) < 4]
     if words[:1] == ["2"] and len(numbers) >= 3 and max(numbers[-3:]) < 256:
         return _hex(numbers[-3:])

@@ -8,7 +8,7 @@ __all__ = ["first_reason"]
 
 
 def first_reason(error: BaseException) -> str | None:
-    """Return the first message of the system or of TLS in a chain of errors, or None."""
+    """Return the first message of the system or of TLS in a chain of errors."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -93,7 +93,7 @@ class _Line:
         """The last option, if it takes a value: the next word is that value if `nargs` is None,
         else may be."""
         self._behind: list[str] | None = None
-        """The words after `--`, if any."""
+        """The words after `--`."""
         for word in words:
             self._take(word)
 

@@ -265,7 +265,7 @@ class Bridge:
         self._run()
 
     def next_due(self) -> float | None:
-        """Return the time of the next `tick`, or None."""
+        """Return the time of the next `tick`."""
         due = [
             request.next_progress
             for request in self._requests.values()

@@ -149,7 +149,7 @@ def read_params(params: Raw, decoder: msgspec.json.Decoder[Any]) -> Any:
 
 
 def cancelled_id(params: Raw) -> Id | None:
-    """Return the id of a notification's cancelled request, or None."""
+    """Return the id of a notification's cancelled request."""
     try:
         id: int | str | UnsetType = read_params(params, _CANCELLED).request_id
     except Fault:

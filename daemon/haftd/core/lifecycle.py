@@ -147,7 +147,7 @@ class _Ended(msgspec.Struct, frozen=True):
     at: float
     """Monotonic seconds."""
     review: Review | None = None
-    """State of the result's review, if any."""
+    """State of the result's review."""
     refusal: RpcError | None = None
     """Error for calls that await a result that was not approved."""
 

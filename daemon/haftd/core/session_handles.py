@@ -72,7 +72,7 @@ class SessionHandles:
         return gone
 
     def next_expiry(self, retain_s: float) -> float | None:
-        """Return the time of the first expiry, or None."""
+        """Return the time of the first expiry."""
         earliest: float | None = None
         for handle in itertools.chain(self.transient, self.stopped):
             if handle not in self.transient and earliest is not None:

@@ -38,7 +38,7 @@ class Controllers(NamedTuple):
     def group(
         self, mark: str, limits: Mapping[str, float], own: Cgroup | None
     ) -> LimitGroup | None:
-        """Return the group that counts for these limits, or None.
+        """Return the group that counts for these limits.
 
         `own` is the handle's cgroup of version 2. Raises OSError.
         """
@@ -62,7 +62,7 @@ class Containment(NamedTuple):
     """Cgroups of a daemon's handles."""
 
     base: Path | None = None
-    """Parent in version 2, if any."""
+    """Parent in version 2."""
     controllers: Controllers | None = None
 
     @property
@@ -155,7 +155,7 @@ class LimitGroup:
 
 
 def find_controllers(setting: str, base: Path | None) -> Controllers | None:
-    """Return the controllers for limited handles, or None.
+    """Return the controllers for limited handles.
 
     `setting` is `daemon.cgroup`, `base` the parent of the handles' cgroups of version 2.
     """

@@ -42,7 +42,7 @@ def is_public(text: str) -> bool:
 
 
 def embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """Return the IPv4 address embedded in an IPv6 address, if any."""
+    """Return the IPv4 address embedded in an IPv6 address."""
     if (mapped := address.ipv4_mapped or address.sixtofour) is not None:
         return mapped
     if address in _COMPATIBLE or address in _NAT64:

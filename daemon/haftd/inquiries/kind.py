@@ -147,7 +147,7 @@ class InquiryKind(Redacted, frozen=True, kw_only=True, eq=False):
 
     @abstractmethod
     def audit_record(self, answer: Answered) -> tuple[str, dict[str, object]] | None:
-        """Return the audit event and its fields, if any."""
+        """Return the audit event and its fields."""
 
     def opened(self) -> None:
         """Record that the inquiry is open."""

@@ -207,7 +207,7 @@ class ExecutionControl(Protocol):
 
     @property
     def pid(self) -> int | None:
-        """Pid of the leader, if any."""
+        """Pid of the leader."""
 
     @property
     def command(self) -> str:
@@ -242,10 +242,10 @@ class ExecutionControl(Protocol):
         """The screen, after the end the last one; None without a terminal or output."""
 
     def paint(self) -> bytes | None:
-        """Bytes that draw the screen on an empty terminal of its size, or None."""
+        """Bytes that draw the screen on an empty terminal of its size."""
 
     def styled_rows(self) -> StyledRows | None:
-        """Rows of a running terminal's screen as runs of text and SGR parameters, or None."""
+        """Rows of a running terminal's screen as runs of text and SGR parameters."""
 
     def screen_digest(self) -> int | None:
         """Hash of cells and cursor, equal while no cell has changed; None if unknown."""

@@ -160,7 +160,7 @@ class Catalogue:
         return describe(self.ready(name, root, (), surface), surface) if own is None else own
 
     def self_describing(self, name: str | None = None, root: str | None = None) -> list[Tool]:
-        """Return the self-describing tools, or that of `name`; raises as `find`."""
+        """Return the self-describing tools, or only `name`; raises as `find`."""
         if name is None:
             return self._toolset(root).self_describing
         if name in RESERVED_NAMES:
@@ -296,7 +296,7 @@ class Catalogue:
         return {name: file.digest for name, file in files.items()}
 
     def revoke(self, root: str) -> tuple[str, bool]:
-        """Revoke all trust in the root; return its canonical path, and True if it was trusted.
+        """Revoke all trust in the root; return its canonical path, and True if there was any.
         Raises `TrustFault`."""
         trusted = self.trusted_roots()
         # A root since removed, or replaced by a link, is stored under the path of its grant.

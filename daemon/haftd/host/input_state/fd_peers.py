@@ -119,7 +119,7 @@ def _fdinfo_number(pid: int, fd: str, pattern: bytes, base: int) -> int:
 
 
 def peer_of(inode: int) -> int | None:
-    """Return the inode of a Unix socket's peer, or None."""
+    """Return the inode of a Unix socket's peer."""
     request = _REQUEST.pack(socket.AF_UNIX, 0, 0, _ANY, inode, _SHOW_PEER, _ANY, _ANY)
     try:
         answer = sock_diag.ask(request)

@@ -23,7 +23,7 @@ def become_private(instance: str) -> None:
 
 
 def named_instance(pid: int) -> str | None:
-    """Return the instance's first digits in a process's name, or None."""
+    """Return the instance's first digits in a process's name."""
     # Unbuffered, in half of the time: recovery reads every process.
     try:
         fd = os.open(f"/proc/{pid}/comm", os.O_RDONLY)

@@ -56,7 +56,7 @@ class Ownership:
         )
 
     def find_tag(self, pid: int) -> ProcessTag | None:
-        """Return the tag of a process to kill, else one reconstructed from the rlimit tag, if any."""
+        """Return the tag of a process to kill, else one reconstructed from the rlimit tag."""
         if pid <= 1 or pid in self._protected:
             return None
         environ = read_environ(pid)

@@ -32,7 +32,7 @@ _DEFAULT_MAX_TOKENS = 4096
 
 
 class Anthropic(Provider):
-    """Provider `anthropic`. Leading messages with the role `system` become the API's `system`."""
+    """Leading messages with the role `system` become the API's `system`."""
 
     dialect = "anthropic"
 

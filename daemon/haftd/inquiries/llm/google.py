@@ -36,7 +36,7 @@ _RETRIABLE = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER")
 
 
 class Google(Provider):
-    """Provider `google`. A message `{role, content}` with a text becomes `{role, parts}`."""
+    """A message `{role, content}` with a text becomes `{role, parts}`."""
 
     dialect = "google"
 

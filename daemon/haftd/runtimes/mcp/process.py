@@ -60,8 +60,6 @@ class _Context(ContextWithoutHandle):
 
 
 class ServerProcess:
-    """A server's process and descendants."""
-
     def __init__(self, call: Call, grace_s: float) -> None:
         self.peer = Peer(self)
         self.stderr = StderrTail()

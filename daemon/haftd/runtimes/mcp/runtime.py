@@ -12,8 +12,6 @@ from .servers import Servers
 
 
 class McpRuntime:
-    """Runtime of tools with source `mcp.<server>.<tool>`."""
-
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
 

@@ -89,8 +89,8 @@ class PipeControl(WithoutScreen, ChildControl):
             self._context.written(self._number)
 
     def input_state(self) -> InputState:
-        """Return the input state: waiting if the process sleeps in a read of standard input, with
-        all input and output read."""
+        """Return `reads` if the process sleeps in a read of standard input, with all input and
+        output read."""
         child, writer = self.child, self._writer
         if writer is None or writer.closed or writer.waiting or child.ended:
             return InputState("busy")

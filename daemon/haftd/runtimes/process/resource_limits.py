@@ -36,8 +36,6 @@ _NO_PROCESS = lazy_pattern(
 
 
 class ResourceLimits:
-    """Limits of one handle, over all its processes."""
-
     __slots__ = (
         "_is_growing",
         "_limits",
@@ -67,7 +65,7 @@ class ResourceLimits:
         self.longest_pause_s = _LONGEST_PAUSE_S[0]
         """Longest pause until the next poll."""
         self.wall_left: float | None = limits.get("wall_s")
-        """Remaining seconds of wall clock, or None."""
+        """Remaining seconds of wall clock."""
 
     def count(self, data: bytes) -> tuple[bytes, bool]:
         """Count output; return the part within the limit, and True beyond it."""

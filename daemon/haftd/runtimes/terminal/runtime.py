@@ -1,4 +1,4 @@
-"""Runtime of tools on a terminal."""
+"""Runtime `pty`, of tools on a terminal."""
 
 from __future__ import annotations
 
@@ -32,8 +32,6 @@ _INTERRUPTS = ("INT", "QUIT", "TERM", "KILL", "HUP")
 
 
 class TerminalRuntime:
-    """Runtime `pty`."""
-
     async def run(self, call: Call, context: RuntimeContext) -> str | None:
         async with await Child.start(call, context, ResourceLimits(call.launch.limits)) as child:
             control = TerminalControl(call, context, child)

@@ -66,7 +66,6 @@ class HostRequests:
             self.stop()
 
     def stop(self) -> None:
-        """Drop waiting and cancel running requests."""
         self._is_stopped = True
         self._waiting.clear()
         self._room.set()

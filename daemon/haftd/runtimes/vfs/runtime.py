@@ -7,8 +7,6 @@ from ..wasm.runtime import CompiledModules, is_module
 
 
 class VfsRuntime:
-    """Runs calls with `mediation`, all processes confined."""
-
     def __init__(self, modules: CompiledModules | None = None) -> None:
         self._modules = modules
 

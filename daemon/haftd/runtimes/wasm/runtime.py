@@ -88,8 +88,6 @@ class CompiledModules:
 
 
 class WasmRuntime:
-    """Runtime `wasm`."""
-
     def __init__(self, modules: CompiledModules) -> None:
         self._modules = modules
         self._processes = ProcessRuntime()

@@ -152,7 +152,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     on_disconnect: Literal["keep", "abort"] = "keep"
     verbs: VerbForm | None = None
     annotations: Annotations | None = None
-    """Hints for hosts that ask for permission, or None."""
+    """Hints for hosts that ask for permission."""
     notify: NoticeSettings = msgspec.field(default_factory=NoticeSettings)
     size_threshold: int | None = None
     questions: Mapping[str, QuestionPolicy] = msgspec.field(default_factory=dict)
@@ -162,7 +162,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     unsafe: bool = False
     """Without enforcement."""
     policy: AccessPolicy | None = None
-    """Rules in force, or None."""
+    """Rules in force."""
     run: StatedMode | Mapping[str, StatedMode] | None = None
     result: RunMode | None = None
     style: Mapping[str, Any] = msgspec.field(default_factory=dict)

@@ -28,7 +28,7 @@ _NO_ENGINE = (
 
 @cache
 def engine_folder() -> str | None:
-    """Return the real folder of WebAssembly's engine, or None. Imports nothing of it."""
+    """Return the real folder of WebAssembly's engine. Imports nothing of it."""
     spec = PathFinder.find_spec(_ENGINE)
     if spec is None or not spec.origin:
         return None

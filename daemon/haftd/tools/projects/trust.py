@@ -81,7 +81,7 @@ class Trust:
         self._change(lambda roots: roots | {root: trusted})
 
     def revoke(self, root: str) -> bool:
-        """Revoke the root's trust; return True if it was trusted. Raises `TrustFault`."""
+        """Revoke the root's trust; return True if there was any. Raises `TrustFault`."""
         was = False
 
         def without(roots: dict[str, TrustedRoot]) -> dict[str, TrustedRoot]:
