@@ -7,7 +7,7 @@ import pytest
 
 from haft_protocol.states import EndedBy, Exit, Stopped, ToolError, Truncated
 from haftd.core.handles import Handle
-from haftd.core.output_file import save_output
+from haftd.core.output_file import CHUNK, finish, save_output
 from haftd.core.spool import Budget, Spool
 from haftd.core.termination import Termination
 from haftd.core.views import handle_state, read_handle
@@ -174,4 +174,45 @@ def test_L10_a_full_disk_costs_the_name_and_nothing_else(
 
 
 def test_a_spool_without_a_folder_saves_nothing() -> None:
-    assert save_output(Spool(100, 0, None, Budget(0))) is None
+    assert finish(save_output(Spool(100, 0, None, Budget(0)))) is None
+
+
+def long_result(folder: SpoolFolder) -> tuple[Handle, bytes]:
+    text = "ä" * (CHUNK + 5) + "x" * CHUNK
+    return ended(spool_in(folder), result=text), text.encode()
+
+
+def test_a_long_file_is_written_in_steps(folder: SpoolFolder) -> None:
+    """Other calls have their turns in between: 16 MiB take up to 30 ms."""
+    handle, data = long_result(folder)
+    assert handle.takes_long_to_save(0, 100) and not handle.takes_long_to_save(0, len(data))
+    steps = handle.save_in_steps()
+    assert sum(1 for _ in steps) == 2
+    path = cut(handle, max_bytes=50).path
+    assert path is not None and Path(path).read_bytes() == data
+    assert not handle.takes_long_to_save(0, 100)
+
+
+def test_two_calls_that_save_at_once_have_one_file(folder: SpoolFolder, tmp_path: Path) -> None:
+    handle, data = long_result(folder)
+    first, second = handle.save_in_steps(), handle.save_in_steps()
+    next(first), next(second)
+    assert finish(first) == finish(second) is not None
+    assert len(list(tmp_path.iterdir())) == 1 and handle.spool.budget.used == len(data)
+
+
+@pytest.mark.parametrize("ending", ["close of the spool", "cancellation"])
+def test_a_save_that_is_not_finished_leaves_nothing(
+    folder: SpoolFolder, tmp_path: Path, ending: str
+) -> None:
+    handle, _ = long_result(folder)
+    before = len(os.listdir("/proc/self/fd"))
+    steps = handle.save_in_steps()
+    next(steps)
+    if ending == "cancellation":
+        steps.close()
+    else:
+        handle.spool.close()
+        assert finish(steps) is None
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert list(tmp_path.iterdir()) == [] and handle.spool.budget.used == 0

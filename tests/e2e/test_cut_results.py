@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,3 +45,41 @@ def test_L10_no_room_for_a_file_costs_only_its_name(
         assert truncation["path"] is None
     else:
         assert len(Path(truncation["path"]).read_text()) == 588_895
+
+
+@pytest.mark.parametrize("way", ["await", "fetch", "abort", "session/close", "batch"])
+def test_a_long_file_is_there_for_each_call_that_truncates(
+    make_daemon: Callable[..., RunningDaemon], way: str
+) -> None:
+    """The beginning is lost, so that the file is written, in steps."""
+    daemon = make_daemon('[spool]\nmemory = "64 KiB"\ndisk = "2 MiB"\n').start()
+    program = (
+        "seq 1 400000; exec sleep 300" if way in ("abort", "session/close") else "seq 1 400000"
+    )
+    with daemon.connect() as wire:
+        call = partial(wire.call, session="s")
+        args = {"argv": ["sh", "-c", program]}
+        call("spawn", tool="run", id="h", args=args, wait="none")
+        if program.endswith("300"):
+            call("fetch", id="h", cursor=0, wait="pattern", pattern="(?m)^400000$", max_bytes=0)
+        else:
+            call("fetch", id="h", cursor=0, wait="stopped", max_bytes=0)
+        if way == "await":
+            (state,) = call("await", all=["h"])["completed"]
+        elif way == "abort":
+            state = call("abort", id="h", grace_ms=0)
+        elif way == "session/close":
+            (state,) = call("session/close")["handles"]
+        elif way == "batch":
+            fetch = {
+                "method": "fetch",
+                "params": {"id": "h", "session": "s", "view": "all", "max_bytes": 2 << 20},
+            }
+            wire.send([{"jsonrpc": "2.0", "id": n, **fetch} for n in (801, 802)])
+            state = next(m for m in iter(wire.receive, None) if isinstance(m, list))[0]["result"]
+        else:
+            state = call("fetch", id="h")
+        truncated = state["truncated"]
+        assert truncated["bytes"] > truncated["kept"] and truncated["omitted"] > 0
+        if way != "session/close":
+            assert Path(truncated["path"]).read_text().endswith("\n399999\n400000\n")

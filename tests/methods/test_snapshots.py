@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,9 +15,11 @@ from haft_protocol.states import EndedBy, Exit, InputWanted, Running, Screen, St
 from haftd.core.echo import TypedInput
 from haftd.core.handles import Handle
 from haftd.core.read_position import Read
+from haftd.core.spool import Budget, Spool
 from haftd.core.termination import Termination
+from haftd.host.files.spool_folder import SpoolFolder
 from haftd.methods import read
-from haftd.methods.base import HandleWait
+from haftd.methods.base import DeferredReply, HandleWait
 from haftd.runtimes.base import InputState
 from tests.core.disks import make
 
@@ -144,3 +147,24 @@ async def test_output_that_is_readable_before_the_wait_needs_none(is_readable: b
         assert (reply.content, reply.waited) == ("before and now", "output")
     else:
         assert isinstance(reply, HandleWait)
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+async def test_a_long_result_is_saved_before_the_read(tmp_path: Path, has_room: bool) -> None:
+    """In a task, which lets others have their turns."""
+    folder = SpoolFolder(tmp_path, "home", lambda: False)
+    spool = Spool(1 << 16, 1 << 20, folder, Budget(1 << 30 if has_room else 0))
+    handle = Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=0.0)
+    handle.start(0.0)
+    result = "line\n" * 500_000
+    handle.end(Termination(by=EndedBy("exit"), result=result, exit=Exit(code=0)), 1.0)
+    params = FetchParams(id="h", view="all", max_bytes=1000)
+    reply = read.look(supervisor(), params, handle)
+    assert isinstance(reply, DeferredReply) and spool.saved is None
+    state: Any = await reply.run()
+    assert state.truncated.bytes == len(result) and state.truncated.kept <= 1000
+    if has_room:
+        assert Path(state.truncated.path).read_text() == result
+        assert isinstance(read.look(supervisor(), params, handle), Stopped)
+    else:
+        assert state.truncated.path is None

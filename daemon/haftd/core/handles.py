@@ -36,7 +36,7 @@ from .lifecycle import (
     Waiting,
     step,
 )
-from .output_file import save_output
+from .output_file import CHUNK, Steps, finish, save_output
 from .read_position import START, Read, ReadPosition
 from .spool import SavedFile, Spool
 from .stderr_spans import NO_SPANS, StderrSpans
@@ -495,11 +495,29 @@ class Handle:
 
     def save(self) -> SavedFile | None:
         """Save the whole output or result for a truncated reply; None while output may come."""
+        return finish(self.save_in_steps())
+
+    def save_in_steps(self) -> Steps:
+        """Save the same, with turns for other tasks."""
         outcome = self.outcome
         if outcome is None or not outcome.is_final:
             return None
         termination = outcome.termination
-        return save_output(self.spool, None if termination.is_output else termination.result)
+        text = None if termination.is_output else termination.result
+        return (yield from save_output(self.spool, text))
+
+    def takes_long_to_save(self, start: int | None = None, max_bytes: int = 65_536) -> bool:
+        """True if a read of `max_bytes` from `start`, by default the read offset, is truncated, and
+        saves more than a step's bytes."""
+        outcome = self.outcome
+        if outcome is None or not outcome.is_final or self.spool.saved is not None:
+            return False
+        result = outcome.termination.result
+        if result is not None and not outcome.termination.is_output:
+            return len(result) > max(max_bytes, CHUNK)
+        begin = self.position.offset if start is None else start
+        is_long = self.spool.end - begin > max_bytes and self.spool.end > CHUNK
+        return is_long and not self.spool.is_whole
 
     # --- listeners -------------------------------------------------------------------------
 

@@ -275,7 +275,7 @@ class Spool:
         for file in named:
             file.folder.unlink(file.path)
             self.budget.give(file.reserved)
-        self.extra_files, self.saved = (), None
+        self.extra_files, self.saved, self.folder = (), None, None
 
     # -- memory
 

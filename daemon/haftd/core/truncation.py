@@ -59,6 +59,9 @@ def _cut(value: Any, most: int, find: FindHandle) -> Generator[None, None, Any]:
     if isinstance(value, _STATES):
         for field, text in _texts(value).items():
             if _size(text) > most:
+                handle = find(value.session, value.id, value.generation)
+                if handle is not None and handle.stopped:
+                    yield from handle.save_in_steps()
                 _shorten(fields, field, text, max(0, most - _LINE), find)
                 yield
         return fields

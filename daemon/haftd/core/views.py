@@ -224,7 +224,7 @@ def _stopped_state(
     position, omitted = piece.cursor, piece.omitted
     if termination.is_output:
         if omitted:
-            whole = position - _requested_start(handle, view, cursor)
+            whole = position - requested_start(handle, view, cursor)
             truncated = _truncation(handle, whole, whole - omitted, save=save)
         if error is None:
             result = piece.text
@@ -267,13 +267,14 @@ def _stopped_state(
 
 
 def _truncation(handle: Handle, whole: int, kept: int, *, save: bool) -> Truncated:
-    saved = handle.save() if save else None
+    saved = handle.save() if save else handle.spool.saved
     if saved is None:
         return Truncated(bytes=whole, kept=kept, path=None)
     return Truncated(bytes=whole, kept=kept, path=saved.path, omitted=saved.omitted)
 
 
-def _requested_start(handle: Handle, view: str, cursor: int | None) -> int:
+def requested_start(handle: Handle, view: str, cursor: int | None) -> int:
+    """Return the offset at which a read begins."""
     if cursor is not None:
         return cursor
     return 0 if view in ("all", "tail") else handle.position.offset

@@ -15,7 +15,7 @@ from haftd.core.lifecycle import State
 
 from .approval_gate import approved
 from .base import DeferredReply, HandleServices
-from .read import plain_state, read_plain
+from .read import plain_state, read_plain, save_long
 
 
 def abort(services: HandleServices, caller: Caller, params: AbortParams) -> object:
@@ -54,6 +54,7 @@ def _end(
         async with trio.open_nursery() as nursery:
             for remnant in survivors:
                 nursery.start_soon(services.supervisor.kill_survivors, remnant)
+        await save_long((handle,))
         state = read_plain(handle)
         services.supervisor.wake_expiry()
         return state

@@ -15,8 +15,8 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.executions.supervisor import Supervisor
 
-from .base import HandleServices, HandleWait
-from .read import plain_state, read_plain
+from .base import DeferredReply, HandleServices, HandleWait
+from .read import plain_state, read_plain, save_long
 
 NO_IDS = "at least one id is needed, in `any` or `all`"
 
@@ -40,14 +40,25 @@ def await_(services: HandleServices, caller: Caller, params: AwaitParams) -> obj
         return all(_is_unclaimed(services.supervisor, handle) for handle in awaited) or None
 
     is_reader = not caller.read_only
+
+    def result(*, timed_out: bool) -> AwaitResult | DeferredReply:
+        if not is_reader or not any(map(Handle.takes_long_to_save, handles.values())):
+            return _result(services.supervisor, handles, is_reader, timed_out=timed_out)
+
+        async def saved() -> AwaitResult:
+            await save_long(handles.values())
+            return _result(services.supervisor, handles, is_reader, timed_out=timed_out)
+
+        return DeferredReply(saved)
+
     if wait_is_over():
-        return _result(services.supervisor, handles, is_reader)
+        return result(timed_out=False)
     timeout_s = inf if isinstance(params.timeout_secs, UnsetType) else params.timeout_secs
 
     return HandleWait(
         tuple(handles.values()),
         wait_is_over,
-        lambda is_over: _result(services.supervisor, handles, is_reader, timed_out=not is_over),
+        lambda is_over: result(timed_out=not is_over),
         trio.current_time() + timeout_s,
         is_reader=is_reader,
     )
@@ -58,7 +69,7 @@ def _result(
     handles: dict[str, Handle],
     is_reader: bool,
     *,
-    timed_out: bool = False,
+    timed_out: bool,
 ) -> AwaitResult:
     """Sort the handles by state; only a reader moves read offsets."""
     read = read_plain if is_reader else plain_state

@@ -7,7 +7,8 @@ The kernel has no event for the input state, polled in growing pauses during suc
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from functools import partial
 
 import trio
@@ -34,7 +35,7 @@ from haftd.core.patterns import OutputMatcher, compile_pattern
 from haftd.core.read_position import read_of
 from haftd.core.terminal_filter import TerminalReader
 from haftd.core.text import AT_ONCE, DeferredText, last_line, last_plain_row
-from haftd.core.views import handle_state, read_handle
+from haftd.core.views import handle_state, read_handle, requested_start
 from haftd.executions.execution import Execution
 from haftd.executions.supervisor import Supervisor
 from haftd.runtimes.base import InputState
@@ -43,6 +44,8 @@ from .base import DeferredReply, HandleWait, PendingReply
 from .conditions import Reading, condition_of
 
 _TEXTS = ("content", "result", "output")
+_SAVING = ("delta", "answer", "all", "tail")
+"""Views whose truncated text goes into a file."""
 DEADLINE_MS = 10_000
 PIPE_BOUND_MS = 250
 _SILENT_S = 0.1
@@ -109,6 +112,19 @@ def read_plain(handle: Handle) -> HandleState:
     return read_handle(handle, trio.current_time())
 
 
+async def save_long(handles: Iterable[Handle]) -> None:
+    """Save what `read_plain` truncates, where that takes long, with turns for other tasks."""
+    for handle in handles:
+        if handle.takes_long_to_save():
+            await _save(handle)
+
+
+async def _save(handle: Handle) -> None:
+    with closing(handle.save_in_steps()) as steps:
+        for _ in steps:
+            await trio.lowlevel.checkpoint()
+
+
 def look(
     supervisor: Supervisor,
     params: FetchParams | SpawnParams,
@@ -118,10 +134,11 @@ def look(
     typed: TypedInput | None = None,
     *,
     is_reader: bool = True,
+    save: bool = True,
 ) -> HandleState | PendingReply:
     """Return the requested view; `delta` and `answer` move the read offset.
 
-    A long text defers the reply. `input_state` is the input state just read, `typed` the call's own
+    A long text defers the reply, and the reading of one that is saved first, if `save`. `input_state` is the input state just read, `typed` the call's own
     input.
     """
     view = params.view
@@ -137,6 +154,16 @@ def look(
         terminal = _terminal_reader(params)
         painted = _painted(handle, execution, terminal) if view == "paint" else ""
     now = trio.current_time()
+    start = requested_start(handle, view, cursor)
+    if save and view in _SAVING and handle.takes_long_to_save(start, params.max_bytes):
+
+        async def saved() -> object:
+            await _save(handle)
+            return look(
+                supervisor, params, handle, waited, None, typed, is_reader=is_reader, save=False
+            )
+
+        return DeferredReply(saved)
     input_wanted: InputWanted | UnsetType | None = UNSET
     suspended = False
     if execution is not None and handle.state is State.RUNNING:
@@ -159,7 +186,7 @@ def look(
         terminal=terminal,
         input_wanted=input_wanted,
         suspended=suspended,
-        save=True,
+        save=save,
         defer=may_defer,
     )
     if view in ("screen", "paint") and cursor is None:  # a cursor has no earlier screen

@@ -16,7 +16,7 @@ from haftd.notices.queues import NoticeQueues
 
 from .access import Access
 from .base import DeferredReply, HandleServices, StartServices
-from .read import read_plain
+from .read import read_plain, save_long
 
 
 def session_list(access: Access, caller: Caller, params: Empty) -> SessionListResult:
@@ -66,6 +66,7 @@ def session_close(
     async def closed() -> SessionCloseResult:
         for execution in executions:
             await execution.done.wait()
+        await save_long(handles)
         states = tuple(read_plain(handle) for handle in handles if handle.stopped)
         for handle in handles:
             access.registry.forget(handle)
