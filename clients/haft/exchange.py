@@ -22,8 +22,6 @@ Id = int | str | None
 
 
 class Exchange:
-    """Requests and replies of one connection."""
-
     def __init__(self) -> None:
         self._last = 0
         self._greeting: int | None = None

@@ -27,8 +27,6 @@ class ManagerFailed(SetupFailed):
 
 
 class UserManager:
-    """The running user manager, from `connect`."""
-
     def __init__(self, environment: dict[str, str]) -> None:
         self.environment = environment
 

@@ -121,7 +121,7 @@ class Audit:
         return fd
 
     def _rotate(self, fd: int) -> int:
-        """The lock's holder renames, other daemons reopen."""
+        """Rename the file if this daemon gets the lock, then reopen; other daemons reopen later."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -42,8 +42,6 @@ def digest(content: bytes) -> str:
 
 
 class SetupRecord:
-    """Record in this person's data folder."""
-
     def __init__(self, env: Mapping[str, str]) -> None:
         """Read the record; raise `SetupFailed` if it cannot be read, `PathError` without a home."""
         self._file = Path(data_folder(env)) / NAME

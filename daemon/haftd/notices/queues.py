@@ -232,7 +232,7 @@ def _wants(handle: Handle, kind: str) -> bool:
 
 
 def _has_end_notice(handle: Handle) -> bool:
-    """True if the end has a notice, so that a notice of the output is redundant."""
+    """True if a notice of the output is redundant beside that of the end."""
     if not handle.stopped:
         return False
     notice = notice_of(handle, 0.0)

@@ -57,8 +57,6 @@ def prefix_key(name: str) -> str | None:
 
 
 class Keyboard:
-    """Parser of one attachment's keys."""
-
     def __init__(self, prefix: str = "\\") -> None:
         """Take the key that, with Ctrl, precedes a command; see `prefix_key`."""
         self._key = ord(prefix)

@@ -36,8 +36,6 @@ _UNDOING = {
 
 
 class TerminalModes:
-    """State of one person's terminal, as far as the process has changed it."""
-
     def __init__(self) -> None:
         self._modes: dict[tuple[bytes, int], bool] = {}
         self._seen: set[str] = set()
