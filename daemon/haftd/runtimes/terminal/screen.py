@@ -1,6 +1,7 @@
 """The screen of a terminal, and the encoding of its keyboard.
 
-Drawing is lazy until the first escape: then a process may await a reply. Drawing blocks the daemon:
+Drawing is lazy until the first escape or ENQ: then a process may await a reply. Lines that nobody can
+scroll back to are never drawn. Drawing blocks the daemon:
 pieces take `_TURN_S` over all terminals, snapshots at most `_SNAPSHOT_S` in a pass of the loop.
 Escapes that read files, keep pictures or report the title are off.
 """
@@ -31,7 +32,9 @@ from .paint import KEPT_UNFINISHED, begun, digest, paint, styled_rows
 from .screen_reader import read_screen, runs_of
 from .variation import SelectorFilter, restore, restore_bytes
 
-_MAX_WAITING = 16_384
+_MAX_WAITING = 393_216
+"""Bytes without an escape that wait for a look, drawn within a snapshot's limit."""
+
 _MAX_UNLOADED = 65_536
 """Bytes that may await the library."""
 
@@ -54,6 +57,8 @@ _FOREGROUND, _BACKGROUND = (0xE5, 0xE5, 0xE5), (0, 0, 0)
 
 _SCROLLBACK_BYTES = 2 << 20
 """Memory of the scrollback: over 2,000 lines of 80 columns."""
+
+_MIN_CELL_BYTES = 8
 
 _SCROLLBACK_LINES = 100_000
 """Never reached: dropping lines at a limit takes ten times as long as dropping a page."""
@@ -126,7 +131,9 @@ class Screen:
     @property
     def must_load(self) -> bool:
         """True if waiting bytes need the library: the owner runs `load` and draws."""
-        return self._wants_feeding and not library.is_loaded()
+        if library.is_loaded():
+            return False
+        return self._wants_feeding or self._waiting_size >= _MAX_UNLOADED
 
     @property
     def waits_for_library(self) -> bool:
@@ -189,7 +196,30 @@ class Screen:
         self._frames.feed(data, self._bytes + self._waiting_size)
         self._waiting.append(data)
         self._waiting_size += len(data)
-        self._has_escapes = self._has_escapes or b"\x1b" in data
+        # ENQ, alone among other bytes, asks for a reply.
+        self._has_escapes = self._has_escapes or b"\x1b" in data or b"\x05" in data
+        if self._waiting_size >= _MAX_WAITING and not self._has_escapes:
+            self._skip()
+
+    def _skip(self) -> None:
+        """Drop the beginning of the backlog if as many lines follow as scroll it out of the scrollback.
+
+        Without an escape there is no mode, and the line end with which the rest begins takes the cursor,
+        wherever it is, to the first column.
+        """
+        rows, cols = self._drawn_size
+        rest = _rest_of(self._waiting, rows + _SCROLLBACK_BYTES // (_MIN_CELL_BYTES * (cols + 1)))
+        if rest is None:
+            return
+        kept, end = rest
+        if kept == len(self._waiting) and end <= self._at:
+            return
+        dropped = end - self._at
+        while len(self._waiting) > kept:
+            dropped += len(self._waiting.popleft())
+        self._at = end
+        self._waiting_size -= dropped
+        self._bytes += dropped
 
     def feed(self, data: bytes) -> None:
         """Queue output and draw within the turn, without loading the library (see `must_load`)."""
@@ -483,6 +513,23 @@ class Screen:
         self._waiting, self._waiting_size, self._at = deque(), 0, 0
         self._has_escapes, self._on_reply = False, lambda reply: None
         return self._snapshot
+
+
+def _rest_of(waiting: deque[bytes | tuple[int, int]], lines: int) -> tuple[int, int] | None:
+    """Return the number of last items with `lines` line feeds behind a line end, and its offset in the
+    first of them; None for fewer lines, or behind a new size.
+
+    >>> _rest_of(deque([b"1", b"2\\r\\n3\\n4", b"5\\n"]), 2)
+    (2, 1)
+    """
+    for count, data in enumerate(reversed(waiting), 1):
+        if isinstance(data, tuple):
+            return None
+        end = data.find(b"\r\n")
+        if end >= 0 and data.count(b"\n", end + 2) >= lines:
+            return count, end
+        lines -= data.count(b"\n")
+    return None
 
 
 @lru_cache(16)
