@@ -56,6 +56,32 @@ def test_spawn_sends_the_shells_environment_and_folder(
     assert err == "b: running, 1.2 s\n"
 
 
+def test_an_end_just_after_the_first_output_of_a_start_is_shown(
+    serve: Serve, capsys: Capture
+) -> None:
+    """The hint at a sandbox comes with the end."""
+    failed = {"exit": {"code": 1}, "error": {"message": "An access was denied."}}
+    ended = [stopped("a", None, content="more\n", **failed)]
+
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        if request["method"] == "await":
+            return {"completed": ended, "pending": [], "waiting": []}
+        return running("a", "x: Permission denied\n", waited="output")
+
+    daemon = serve(answer)
+    assert main(["spawn", "cat", "--id", "a"]) == 1
+    out, err = capsys.readouterr()
+    assert out == "x: Permission denied\nmore\n"
+    assert "An access was denied" in err and "running" not in err
+    for words in (["--json"], ["--wait", "output"], ["--view", "all"]):
+        assert main(["spawn", "cat", "--id", "a", *words]) == 0
+    ended.clear()
+    capsys.readouterr()
+    assert main(["spawn", "cat", "--id", "a"]) == 0
+    assert capsys.readouterr() == ("x: Permission denied\n", "a: running, 1.2 s\n")
+    assert [call["all"] for call in daemon.calls("await")] == [["a"], ["a"]]
+
+
 def test_a_variable_that_is_not_utf8_is_left_out_and_named(
     serve: Serve, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

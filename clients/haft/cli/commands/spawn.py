@@ -8,6 +8,9 @@ import re
 import shlex
 import shutil
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from haft_protocol.methods import ID_FORM
 
@@ -23,13 +26,20 @@ from ..read_options import (
     read_params,
 )
 from ..remedies import of_refused_start
+from ..replies import checked_state
 from ..values import read_arguments
+
+if TYPE_CHECKING:
+    from ...client import Haft
 
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 """Without look-alikes."""
 APPROVAL_MS = 250
 """Time for a decision without a person: remembered, or by a program."""
 _TRIES = 20
+_END_S = 0.03
+"""Time for the end of a program that has printed something."""
+_OF_A_READ = ("wait", "pattern", "timeout_ms", "quiet_ms", "view", "max_bytes")
 FOLDER_OPTIONS = ("--cwd", "--chdir", "--workdir", "-C", "-w")
 """Options of env and docker in place of `--root`."""
 VARIABLE_OPTIONS = ("--env", "-e")
@@ -144,12 +154,36 @@ def run(options: argparse.Namespace) -> int:
             options.id = id or made_up_id(options.tool)
             full = {**fields, "id": options.id, **read_params(options)}
             try:
-                return finish(haft, options, call_with_approval(haft, options, "spawn", full))
+                started = call_with_approval(haft, options, "spawn", full)
+                return finish(haft, options, _with_end(haft, options, started))
             except RemoteError as refused:
                 if id or refused.kind != "handle_exists":
                     options.remedy = of_refused_start(haft, options.tool, options.words, refused)
                     raise
     raise UsageError(f"{_TRIES} made-up names were taken; name the handle with --id")
+
+
+def _with_end(haft: Haft, options: argparse.Namespace, started: bytes) -> bytes:
+    """Return the state after the end of a program that ends just after its first output, which is
+    often an error: its end has the status, and the hint at a sandbox."""
+    if options.json or any(hasattr(options, name) for name in _OF_A_READ):
+        return started
+    state = checked_state(started)
+    if state["state"] != "running" or state.get("waited") != "output":
+        return started
+    try:
+        reply = haft.raw("await", {"all": [options.id], "timeout_secs": _END_S})
+        ended = msgspec.json.decode(reply, type=_Awaited).completed
+    except (RemoteError, msgspec.MsgspecError):
+        return started
+    if not ended:
+        return started
+    show.write(show.text_of(state))
+    return bytes(ended[0])
+
+
+class _Awaited(msgspec.Struct):
+    completed: list[msgspec.Raw] = []
 
 
 def made_up_id(tool: str) -> str:
