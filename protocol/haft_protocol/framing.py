@@ -25,7 +25,7 @@ def encode_lines(message: bytes, *more: bytes) -> bytes:
     """Frame one message, perhaps in parts, as a line; line ends inside become blanks."""
     if more:
         return b"".join((*map(_on_one_line, (message, *more)), b"\n"))
-    return _on_one_line(message) + b"\n"
+    return (_on_one_line(message) if _LINE_END in message else message) + b"\n"
 
 
 def _on_one_line(part: bytes) -> bytes:
@@ -69,8 +69,9 @@ class Framer:
 
     def frame(self, message: bytes, *more: bytes) -> bytes:
         """Frame one message, perhaps in parts, as the peer does; as a line until known."""
-        encode = encode_headers if self.kind == "headers" else encode_lines
-        return encode(message, *more)
+        if self.kind == "headers":
+            return encode_headers(message, *more)
+        return encode_lines(message, *more) if more else encode_lines(message)
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
         """Take received bytes; return the completed messages."""

@@ -172,7 +172,8 @@ def is_readable(fd: int) -> bool:
     """True if a read would not block; the poll delivers a terminal's data on its way."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
-    return any(events & select.POLLIN for _, events in poll.poll(0))
+    ready = poll.poll(0)
+    return bool(ready) and bool(ready[0][1] & select.POLLIN)
 
 
 def unread(fd: int) -> int:

@@ -195,7 +195,7 @@ def look(
         state = structs.replace(state, stderr=spans)
     if is_reader:
         handle.read(read_of(state, text_view, cursor, viewed), now)
-    if handle.stopped:
+    if type(state) is Stopped:
         supervisor.wake_expiry()
     echo = None
     if view == "answer":
@@ -365,17 +365,11 @@ def answer(
     New output starts at `since`, by default where the params say, the bound at `began` (trio's
     clock, default now). A pattern does not match the echo of `typed`.
     """
-
-    def look_now(
-        waited: Waited, input_state: InputState | None = None
-    ) -> HandleState | PendingReply:
-        reason = waited if reading.announced else UNSET
-        return look(
-            supervisor, params, handle, reason, input_state, typed, is_reader=reading.is_reader
-        )
-
     if reading.wait == "none":
-        return look_now("stopped" if handle.stopped else "immediate")
+        waited: Waited | UnsetType = UNSET
+        if reading.announced:
+            waited = "stopped" if handle.stopped else "immediate"
+        return look(supervisor, params, handle, waited, None, typed, is_reader=reading.is_reader)
     deadline = (trio.current_time() if began is None else began) + reading.timeout_s
     if since is None:
         since = _new_from(supervisor, params, handle)
@@ -385,8 +379,9 @@ def answer(
     condition = condition_of(handle, execution, reading, since)
 
     def look_after(reason: Waited | None) -> HandleState | PendingReply:
-        input_state = condition.input_state() if reason in _INPUT_REASONS else None
-        return look_now(reason or "deadline", input_state)
+        state = condition.input_state() if reason in _INPUT_REASONS else None
+        waited = reason or "deadline"
+        return look(supervisor, params, handle, waited, state, typed, is_reader=reading.is_reader)
 
     reason = condition.check()
     if reason is None and reading.wait == "output" and execution is not None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import select
 import stat
 import termios
 import time
@@ -19,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Literal
 
+from haftd.host import pump
 from haftd.host.input_state.fd_peers import is_readable, writes_to
 from haftd.host.input_state.wait_snapshot import (
     Wait,
@@ -157,7 +157,10 @@ def _in_foreground(terminal: _Terminal, pids: Iterable[int], group: int, depth: 
         kind = None if terminal.master is None else _kind(terminal.master)[0]
         return ReadState("unknown", kind)
     try:
-        return ReadState("busy", None, True) if _has_unread(fd) else _at(fd, pids, group, depth)
+        # In canonical mode only a whole line is readable, as with FIONREAD.
+        if pump.is_readable(fd):
+            return ReadState("busy", None, True)
+        return _at(fd, pids, group, depth)
     finally:
         os.close(fd)
 
@@ -283,14 +286,6 @@ def _peer(master: int, slave: str) -> int:
         return fcntl.ioctl(master, _TIOCGPTPEER, _SLAVE_FLAGS)
     except OSError:
         return os.open(slave, _SLAVE_FLAGS)
-
-
-def _has_unread(fd: int) -> bool:
-    # The poll delivers input on its way, and in canonical mode only a whole line is readable, as
-    # with FIONREAD.
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    return any(event & select.POLLIN for _, event in poll.poll(0))
 
 
 def _kind(fd: int) -> tuple[Kind, int | None]:
