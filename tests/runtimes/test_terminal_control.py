@@ -148,7 +148,10 @@ async def test_the_end_of_a_program_does_not_wait_for_the_library(
 async def test_the_last_screen_is_kept_although_the_execution_is_cancelled() -> None:
     draws = iter([True, False])
     screen = SimpleNamespace(
-        end_frame=lambda: None, waits=False, draw=lambda: next(draws), close=lambda: "last"
+        end_frame=lambda: None,
+        waits_for_library=False,
+        draw=lambda: next(draws),
+        close=lambda: "last",
     )
     stage: Any = SimpleNamespace(_screen=screen, _last=None)
     with trio.CancelScope() as scope:
