@@ -29,6 +29,7 @@ from haftd.host.input_state.wait_snapshot import (
     take_snapshot,
 )
 from haftd.host.process.ancestry import list_children
+from haftd.host.process.identity import behind_name, read_whole
 from haftd.host.tty import pseudo_terminal
 from haftd.named_tuple import NamedTuple
 
@@ -234,11 +235,12 @@ def _foreground_of(pids: Iterable[int], number: int) -> int | None:
     terminal = os.makedev(_PTS_MAJOR, number)
     for pid in pids:
         try:
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                result = file.read()
+            content = read_whole(f"/proc/{pid}/stat")
         except OSError:
             continue
-        fields = result[result.rfind(b")") + 2 :].split()
+        if not content:
+            continue
+        fields = behind_name(content).split()
         if int(fields[4]) & 0xFFFF_FFFF == _stat_device(terminal):
             return int(fields[5]) if int(fields[5]) > 0 else None
     return None

@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from haftd.host.input_state.fd_peers import has_both_ends, is_listening, terminal_of
 from haftd.host.input_state.syscalls import CALLS, Call
+from haftd.host.process.identity import behind_name
 from haftd.lazy_pattern import lazy_pattern
 from haftd.named_tuple import NamedTuple
 
@@ -138,7 +139,7 @@ def _sleeps(pid: int, tid: int) -> bool:
         content = _read(f"/proc/{pid}/task/{tid}/stat")
     except OSError:
         return False
-    return content[content.rfind(b")") + 2 :][:1] == b"S"
+    return behind_name(content)[:1] == b"S"
 
 
 def _judge(

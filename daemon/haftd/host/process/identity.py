@@ -134,13 +134,20 @@ def read_whole(path: str) -> bytes | None:
         os.close(fd)
 
 
+def behind_name(stat: bytes) -> bytes:
+    """Return the fields of /proc/<pid>/stat from the state on.
+
+    The name in parentheses before it may hold blanks and parentheses.
+    """
+    return stat[stat.rfind(b")") + 2 :]
+
+
 def read_stat(pid: int) -> Stat | None:
     """Read /proc/<pid>/stat; None for no such process. Raises OSError as `open_pidfd`."""
     data = _read_head(f"/proc/{pid}/stat")
     if data is None:
         return None
-    # The parenthesised name may hold blanks and parentheses.
-    fields = data[data.rfind(b")") + 2 :].split()
+    fields = behind_name(data).split()
     if len(fields) < 20:
         return None
     return Stat(
