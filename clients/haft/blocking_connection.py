@@ -119,9 +119,9 @@ class BlockingConnection:
         self._poll.register(self._socket, events)
         if until is None or (deadline is not None and deadline < until):
             until = deadline
-        left = None if until is None else min(max(0.0, until - time.monotonic()), _MAX_POLL_S)
-        if not self._poll.poll(None if left is None else left * 1000) and left is not None:
-            if until != deadline or left == _MAX_POLL_S:
+        left_s = None if until is None else min(max(0.0, until - time.monotonic()), _MAX_POLL_S)
+        if not self._poll.poll(None if left_s is None else left_s * 1000) and left_s is not None:
+            if until != deadline or left_s == _MAX_POLL_S:
                 return
             raise ReplyTimeout(
                 f"haftd did not answer `{method}` in time; the request was cancelled"

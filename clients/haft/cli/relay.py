@@ -142,8 +142,8 @@ class Relay:
         silence = self._client.silence
         report_at = None if silence is None else time.monotonic() + silence[0]
         while self._client.take(spawned) is None:
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
+            left_s = None if deadline is None else deadline - time.monotonic()
+            if left_s is not None and left_s <= 0:
                 raise ReplyTimeout(
                     "haftd did not answer `spawn` in time; the request was cancelled"
                 )
@@ -153,11 +153,11 @@ class Relay:
                     report_at = None
                     silence[1]()
                     continue
-                left = until_report if left is None else min(left, until_report)
+                left_s = until_report if left_s is None else min(left_s, until_report)
             if leave_at is not None:
                 until_leave = max(0.0, leave_at - time.monotonic())
-                left = until_leave if left is None else min(left, until_leave)
-            self._wait(left)
+                left_s = until_leave if left_s is None else min(left_s, until_leave)
+            self._wait(left_s)
             ending = [number for number in self._arrived if number in _ENDING]
             is_late = leave_at is not None and time.monotonic() >= leave_at
             if is_late or len(ending) > len(set(ending)):

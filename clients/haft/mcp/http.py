@@ -348,8 +348,8 @@ class _Handler(BaseHTTPRequestHandler):
         poll.register(running.bell, select.POLLIN)
         poll.register(self.connection, select.POLLIN)
         due = bridge.next_due()
-        left = None if due is None else max(0.0, due - time.monotonic()) * 1000
-        ready = dict(poll.poll(left))
+        left_ms = None if due is None else max(0.0, due - time.monotonic()) * 1000
+        ready = dict(poll.poll(left_ms))
         if ready.get(self.connection.fileno()) and self._has_gone():
             return False
         if ready.get(running.bell):

@@ -133,8 +133,8 @@ class StdioTransport:
         self._link.register(poll)
         poll.register(self._sink, select.POLLOUT if bridge.to_host else 0)
         due = bridge.next_due()
-        left = None if due is None else max(0.0, due - time.monotonic()) * 1000
-        return dict(poll.poll(left))
+        left_ms = None if due is None else max(0.0, due - time.monotonic()) * 1000
+        return dict(poll.poll(left_ms))
 
     def _read(self, bridge: Bridge) -> bool:
         try:

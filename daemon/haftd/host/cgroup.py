@@ -176,15 +176,15 @@ class Cgroup(NamedTuple):
                 if not self.is_populated():
                     return True
                 self.kill()
-                left = deadline - time.monotonic()
+                left_s = deadline - time.monotonic()
                 if self.is_populated():
-                    if left <= 0:
+                    if left_s <= 0:
                         return False
                     poll = select.poll()
                     if events is not None:
                         poll.register(events, select.POLLPRI)
                     # Bounded for a child that joined unseen.
-                    poll.poll(min(left, 0.02) * 1000)
+                    poll.poll(min(left_s, 0.02) * 1000)
             finally:
                 if events is not None:
                     os.close(events)

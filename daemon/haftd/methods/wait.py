@@ -223,9 +223,9 @@ class _Waits:
         if first == self._armed:
             return
         self._armed = first
-        left = inf if first == inf else first - trio.current_time()
+        left_s = inf if first == inf else first - trio.current_time()
         # The timer alone: a change of the scope's deadline takes trio three times as long.
-        if left < timer.LOOP_RESOLUTION_S and timer.call_in(left, self._evaluate_timed):
+        if left_s < timer.LOOP_RESOLUTION_S and timer.call_in(left_s, self._evaluate_timed):
             self._is_timed = True
             return
         if self._is_timed:

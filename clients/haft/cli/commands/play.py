@@ -159,17 +159,17 @@ class _Player:
         terminal = self._terminal
         until = time.monotonic() + seconds
         while True:
-            left = until - time.monotonic()
+            left_s = until - time.monotonic()
             if terminal.ended_by is not None:
                 return False
-            if not self._paused and left <= 0 and not terminal.is_stalled:
+            if not self._paused and left_s <= 0 and not terminal.is_stalled:
                 return True
-            keys = terminal.wait(self._keys, False, None if self._paused else max(left, 0))
+            keys = terminal.wait(self._keys, False, None if self._paused else max(left_s, 0))
             for key in keys:
                 if key in b"q\x03":
                     return False
                 if key in b" ":
                     self._paused = not self._paused
-                    until = time.monotonic() + max(left, 0)
+                    until = time.monotonic() + max(left_s, 0)
                 elif key in b"." and self._paused:
                     return True

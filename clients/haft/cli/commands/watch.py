@@ -136,8 +136,8 @@ def run(options: argparse.Namespace) -> int:
         poll = select.poll()
         poll.register(client.fileno(), select.POLLIN)
         while not watch.is_over:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if poll.poll(None if left is None else left * 1000):
+            left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if poll.poll(None if left_s is None else left_s * 1000):
                 client.advance()
     is_late = watch.is_late and not watch.is_done
     if is_late:

@@ -126,8 +126,8 @@ class Attachment:
             until = time.monotonic() + _CALL_S
             try:
                 if self._size_now() == self._size:
-                    left = max(0.0, until - time.monotonic())
-                    self._resize(self._original_size, timeout=left)
+                    left_s = max(0.0, until - time.monotonic())
+                    self._resize(self._original_size, timeout=left_s)
             except HaftError:
                 pass  # The handle has ended or asks, or the daemon is gone.
         return self._pending_input.unsent

@@ -178,10 +178,10 @@ class OwnTerminal:
         """
         until = time.monotonic() + seconds
         while self._backlog and (leaving or self.ended_by is None):
-            left = until - time.monotonic()
-            if left <= 0:
+            left_s = until - time.monotonic()
+            if left_s <= 0:
                 break
-            self.wait(None, False, left)
+            self.wait(None, False, left_s)
         if self._backlog:
             self.has_dropped_output = True
             self._backlog.clear()

@@ -142,12 +142,12 @@ class KillSet:
         for pidfd in by_fd:
             poll.register(pidfd, select.POLLIN)
         while by_fd:
-            left = until - time.monotonic()
-            ready = poll.poll(max(0.0, left) * 1000)
+            left_s = until - time.monotonic()
+            ready = poll.poll(max(0.0, left_s) * 1000)
             for pidfd, _event in ready:
                 poll.unregister(pidfd)
                 self._drop(by_fd.pop(pidfd))
-            if not ready and left <= 0:
+            if not ready and left_s <= 0:
                 return False
         return True
 

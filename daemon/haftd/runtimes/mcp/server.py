@@ -110,10 +110,11 @@ class Server:
         """Begin to open the server. Raises `ServerFault` within the doubling pause after failures."""
         if self._is_closed:
             raise ServerFault(f"The MCP server `{self.name}` is not configured any more.")
-        left = self._retry_at - trio.current_time()
-        if self._fault is not None and left > 0:
+        left_s = self._retry_at - trio.current_time()
+        if self._fault is not None and left_s > 0:
             raise ServerFault(
-                f"{self._fault.message} It can be tried again in {left:.0f} s.", self._fault.reason
+                f"{self._fault.message} It can be tried again in {left_s:.0f} s.",
+                self._fault.reason,
             )
         opening = self._opening = _Opening()
         self._environment.nursery.start_soon(self._supervise, opening, name=f"mcp:{self.name}")
