@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Mapping
 from functools import partial
 
@@ -268,3 +269,22 @@ def test_host_calls_get_a_secret_variable_by_its_own_name_only() -> None:
         "API_TOKEN": "secret",
         "API_URL": "plain",
     }
+
+
+@pytest.mark.parametrize("name", ["API_TOKEN", "PLAIN"])
+def test_no_cache_keeps_a_value_of_a_clients_environment(name: str) -> None:
+    base, value = Variables({"PATH": "/bin"}), f"value of {object()}"
+    before = sys.getrefcount(value)
+    for terminal in (False, True):
+        env = build(
+            base,
+            client={name: value},
+            secret_env=("*TOKEN*",),
+            terminal=terminal,
+            socket="/s",
+            mark="m",
+            call="{}",
+        )
+        assert (name in env) == (name == "PLAIN")
+        del env
+    assert sys.getrefcount(value) == before

@@ -85,13 +85,18 @@ def _valid(source: _Source) -> Variables:
 
 
 @lru_cache(maxsize=16)
-def _inherited(source: _Source, secret_env: tuple[str, ...]) -> Mapping[str, str]:
+def _inherited_names(names: tuple[str, ...], secret_env: tuple[str, ...]) -> tuple[str, ...]:
     secret = secret_pattern(secret_env)
-    return {
-        name: value
-        for name, value in _pairs(source)
+    return tuple(
+        name
+        for name in names
         if name not in _REMOVED and not name.startswith("HAFT_") and not secret.match(name)
-    }
+    )
+
+
+def _inherited(source: Mapping[str, str], secret_env: tuple[str, ...]) -> dict[str, str]:
+    # Remembered by the names alone: a cache of values would keep a client's secrets.
+    return {name: source[name] for name in _inherited_names(tuple(source), secret_env)}
 
 
 def _with_defaults(env: dict[str, str], *, terminal: bool) -> dict[str, str]:
@@ -112,9 +117,9 @@ def _with_defaults(env: dict[str, str], *, terminal: bool) -> dict[str, str]:
 
 
 @lru_cache(maxsize=32)
-def _common(source: _Source, secret_env: tuple[str, ...], terminal: bool) -> Mapping[str, str]:
-    """Return what all calls of tools without rules have."""
-    return _with_defaults({**_inherited(source, secret_env)}, terminal=terminal)
+def _common(source: Variables, secret_env: tuple[str, ...], terminal: bool) -> Mapping[str, str]:
+    """Return what all calls of tools without rules have in the daemon's environment."""
+    return _with_defaults(_inherited(source, secret_env), terminal=terminal)
 
 
 def _source(base: Mapping[str, str], client: Mapping[str, str | None] | None) -> Mapping[str, str]:
@@ -197,12 +202,14 @@ def build(
     reachable; `proxy` is then the only one.
     """
     source = _source(base, client)
-    key, secret = _key(source), tuple(secret_env)
-    if may_inherit is None:
-        env = dict(_common(key, secret, terminal))
+    secret = tuple(secret_env)
+    if may_inherit is None and isinstance(source, Variables):
+        env = dict(_common(source, secret, terminal))
     else:
-        passed = filter(may_inherit, inherited := _inherited(key, secret))
-        env = _with_defaults({name: inherited[name] for name in passed}, terminal=terminal)
+        env = _inherited(source, secret)
+        if may_inherit is not None:
+            env = {name: value for name, value in env.items() if may_inherit(name)}
+        env = _with_defaults(env, terminal=terminal)
     if askpass is not None and not is_confined:
         _set_askpass(env, askpass, terminal=terminal)
     if may_read is not None and not any(map(may_read, _git_files(env.get("HOME", "")))):
