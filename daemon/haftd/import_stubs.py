@@ -20,10 +20,8 @@ _OF_LOGS = ("better_exceptions", "colorama", "rich")
 
 
 def stub_unused_imports() -> None:
-    """Import structlog without asyncio, the libraries that it supports and its modules that haftd does
-    not use, jsonschema_rs without email, minijinja without the table of HTML's names, uuid without
-    platform, trio without that and a search for libpthread, and without TLS, DTLS and international
-    names until they are used, msgspec without typing_extensions.
+    """Import structlog, jsonschema_rs, minijinja, uuid, trio and msgspec without the imports of
+    theirs that haftd does not use.
 
     Call before any other import of these.
     """
@@ -54,8 +52,8 @@ def _without_platform() -> Iterator[None]:
 
 
 def _import_structlog() -> None:
-    """Import structlog; of `dev`, `stdlib`, `threadlocal` and `tracebacks`, which make dataclasses and
-    import `platform`, it uses three names for its defaults."""
+    """Import structlog; of `dev`, `stdlib`, `threadlocal` and `tracebacks`, which make dataclasses
+    and import `platform`, only three names are needed, for the defaults."""
     pickle = empty_module("pickle")
     setattr(pickle, "PicklingError", Exception)  # noqa: B010
     dev, tracebacks = _structlog_module("dev"), _structlog_module("tracebacks")
@@ -86,8 +84,8 @@ def _structlog_module(name: str) -> DeferredModule:
 
 
 def _made_when_called(module: ModuleType, name: str) -> Callable[..., object]:
-    """Return a class's stand-in, whose instances are callables: the class is taken from `module`, and an
-    instance made, at their call."""
+    """Return a stand-in of a class with callable instances: a call takes the class from `module`
+    and makes an instance."""
     return lambda *args, **kwargs: lambda *call: getattr(module, name)(*args, **kwargs)(*call)
 
 
@@ -102,7 +100,7 @@ def _with_names(module: ModuleType, names: Mapping[str, object]) -> Iterator[Non
 
 
 def _import_jsonschema() -> None:
-    """Import jsonschema_rs, which would import eight modules of `email` for the date of its build."""
+    """Import jsonschema_rs without eight modules of `email`, for the date of its build."""
     utils = empty_module("email.utils")
     setattr(utils, "parsedate_to_datetime", lambda date: None)  # noqa: B010
     with stubbed("email", empty_module("email")), stubbed("email.utils", utils):
@@ -110,7 +108,8 @@ def _import_jsonschema() -> None:
 
 
 def _import_minijinja() -> None:
-    """Import minijinja; for the function that escapes HTML it would import the names of 2,231 characters."""
+    """Import minijinja without the names of 2,231 characters of HTML, beside the function that
+    escapes it."""
     html, loaded = empty_module("html"), DeferredModule("html")
     setattr(html, "escape", lambda text: loaded.escape(text))  # noqa: B010
     with stubbed("html", html):
@@ -118,7 +117,8 @@ def _import_minijinja() -> None:
 
 
 def _import_trio() -> None:
-    """Import trio; to find libpthread for thread names, `ctypes.util` would run ldconfig."""
+    """Import trio without TLS, DTLS and international names until they are used; to find libpthread
+    for thread names, `ctypes.util` would run ldconfig."""
     util, dtls = empty_module("ctypes.util"), empty_module("trio._dtls")
     setattr(util, "find_library", "lib{}.so.0".format)  # noqa: B010
     for name in _DTLS:
@@ -140,7 +140,7 @@ def _import_trio() -> None:
 
 
 class _Unloaded:
-    """In place of a class that a package takes from a stubbed module at its import."""
+    """Stand-in of a class that a package takes from a stubbed module at its import."""
 
 
 def _defer(package: ModuleType, module: str, names: Sequence[str]) -> None:
@@ -160,8 +160,8 @@ def _defer(package: ModuleType, module: str, names: Sequence[str]) -> None:
 
 
 class DeferredModule(ModuleType):
-    """In place of a module that a library names at its import and uses later: loads it at the first
-    use of an attribute, `without` some that it would import."""
+    """Stand-in of a module that a library names at its import and uses later: loads the module at
+    the first use of an attribute, `without` some of its imports."""
 
     def __init__(self, name: str, without: Sequence[str] = ()) -> None:
         super().__init__(name)

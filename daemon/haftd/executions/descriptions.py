@@ -1,5 +1,5 @@
 """Self-descriptions of tools: each program is asked once, on first need; a tool file once for its
-functions that start the same. The builtin tool `describe_tools` is their text.
+functions with an equal start. The builtin tool `describe_tools` is their text.
 
 The answer or failure holds until definition or program file changes.
 """
@@ -98,7 +98,7 @@ class Describer(msgspec.Struct, eq=False):
             run.scope.cancel()
 
     def _grouped(self, tools: Iterable[Tool], root: str) -> list[list[Tool]]:
-        """Group the functions that one run of their file describes: all that start the same."""
+        """Group the functions that one run of their file describes: those with an equal start."""
         groups: list[tuple[object, list[Tool]]] = []
         for tool in tools:
             start = self._start_of_function(tool, tool.root or root)
@@ -159,8 +159,8 @@ class Describer(msgspec.Struct, eq=False):
             log.warning("a tool has not described itself", tool=tool.name, why=outcome)
 
     def _start_of_function(self, tool: Tool, root: str) -> tuple[object, ...] | None:
-        """Return all of the start but the call, on which the description does not depend; None for
-        other programs."""
+        """Return the start without the call, on which the description does not depend; None for
+        another program."""
         resolved = self._resolved(tool, root) if is_function(tool) else None
         return None if resolved is None else (tool.root, replace(resolved, context_json=""))
 

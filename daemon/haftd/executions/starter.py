@@ -86,8 +86,8 @@ class Starter(msgspec.Struct):
     ) -> tuple[ToolDescription, Callable[[], str] | None]:
         """Describe a tool; raises as `Catalogue.describe`.
 
-        The function returns the refusal of the tool's rules in this root, or an empty string. It
-        reads files, for a thread; None for a tool without rules.
+        The function, for a thread as it reads files, returns the refusal of the tool's rules in
+        this root, or an empty string; None for a tool without rules.
         """
         description = self.catalogue.describe(name, named_root)
         if isinstance(description.access, UnsetType):

@@ -113,7 +113,7 @@ def read_plain(handle: Handle) -> HandleState:
 
 
 async def save_long(handles: Iterable[Handle]) -> None:
-    """Save what `read_plain` truncates, where that takes long, with turns for other tasks."""
+    """Save texts that `read_plain` truncates, where that takes long, with turns for other tasks."""
     for handle in handles:
         if handle.takes_long_to_save():
             await _save(handle)

@@ -1,9 +1,9 @@
 """The screen of a terminal, and the encoding of its keyboard.
 
-Drawing is lazy until the first escape or ENQ: then a process may await a reply. Lines that nobody can
-scroll back to are never drawn. Drawing blocks the daemon:
-pieces take `_TURN_S` over all terminals, snapshots at most `_SNAPSHOT_S` in a pass of the loop.
-Escapes that read files, keep pictures or report the title are off.
+Drawing is lazy until the first escape or ENQ: then a process may await a reply. Lines beyond the
+scrollback are never drawn. Drawing blocks the daemon: pieces take `_TURN_S` over all terminals,
+snapshots at most `_SNAPSHOT_S` in a pass of the loop. Escapes that read files, keep pictures or
+report the title are off.
 """
 
 from __future__ import annotations
