@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from haftd.host.input_state.read_state import ReadState
+from haftd.runtimes.terminal import library
 from haftd.runtimes.terminal.runtime import TerminalControl
+from haftd.runtimes.terminal.screen import Screen
 
 
 class Stage:
@@ -149,6 +152,7 @@ async def test_the_last_screen_is_kept_although_the_execution_is_cancelled() -> 
     draws = iter([True, False])
     screen = SimpleNamespace(
         end_frame=lambda: None,
+        has_backlog=True,
         waits_for_library=False,
         draw=lambda: next(draws),
         close=lambda: "last",
@@ -189,3 +193,26 @@ def test_a_program_without_echo_outside_the_alternate_screen_edits_a_line(
         _input=SimpleNamespace(edits_line=lambda modes: True),
     )
     assert TerminalControl._edits_line(stage) == edits
+
+
+def ended_with(printed: bytes) -> Any:
+    library.load()
+    screen = Screen(4, 10, lambda reply: None)
+    screen.queue(printed)
+    return SimpleNamespace(_screen=screen)
+
+
+async def test_an_end_without_undrawn_output_takes_no_pass_of_the_loop() -> None:
+    stage = ended_with(b"drawn")
+    while stage._screen.draw():
+        pass
+    with trio.testing.assert_no_checkpoints():
+        await TerminalControl.finish(stage)
+    assert stage._is_finished and stage._last.lines[0] == "drawn"
+
+
+async def test_an_end_draws_the_rest_in_turns() -> None:
+    stage = ended_with(b"rest")
+    with trio.testing.assert_checkpoints():
+        await TerminalControl.finish(stage)
+    assert stage._is_finished and stage._last.lines[0] == "rest"

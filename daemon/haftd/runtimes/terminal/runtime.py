@@ -232,13 +232,14 @@ class TerminalControl(ChildControl):
         self._input.close()
 
     async def finish(self) -> None:
-        """Keep the last screen, once the library is loaded."""
-        with trio.CancelScope(shield=True):
-            self._screen.end_frame()
-            if self._screen.waits_for_library:
-                await trio.to_thread.run_sync(library.load)
-            while await draw_scheduler.in_turn(self._screen.draw):
-                pass
+        """Keep the last screen, once the library is loaded; no checkpoint where nothing is to be drawn."""
+        self._screen.end_frame()
+        if self._screen.has_backlog:
+            with trio.CancelScope(shield=True):
+                if self._screen.waits_for_library:
+                    await trio.to_thread.run_sync(library.load)
+                while await draw_scheduler.in_turn(self._screen.draw):
+                    pass
         self._last = self._screen.close()
         self._is_finished = True
 

@@ -136,6 +136,10 @@ class Screen:
         return self._wants_feeding or self._waiting_size >= _MAX_UNLOADED
 
     @property
+    def has_backlog(self) -> bool:
+        return bool(self._waiting)
+
+    @property
     def waits_for_library(self) -> bool:
         """True if the backlog would load the library."""
         return bool(self._waiting) and not library.is_loaded()
