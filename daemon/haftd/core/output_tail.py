@@ -94,7 +94,6 @@ class OutputTail:
         self.offset = offset
 
     def read_chunk(self) -> OutputChunk | None:
-        """Return the next chunk; None until more is complete."""
         handle, spool, begun = self._handle, self._handle.spool, self.offset
         start = max(begun, spool.start)
         if spool.end - start > MAX_LAG:

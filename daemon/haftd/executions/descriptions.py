@@ -72,7 +72,6 @@ class Describer(msgspec.Struct, eq=False):
     )
 
     def lacking(self, tools: Iterable[Tool], root: str) -> list[Tool]:
-        """Return the undescribed definitions."""
         lacking = []
         for tool in tools:
             if self._is_changed(tool, root):

@@ -1,5 +1,5 @@
 """Notices to a session: a handle stopped, failed, asks or has printed.
 
-`output_watcher` reads the output of handles with `notify`, by a `pattern_scanner`, and collects the
-matches. `queues` keeps notices and delivers them to subscribers.
+`output_watcher` collects the matches of a `pattern_scanner` in handles' output; `queues` keeps
+notices and delivers them to subscribers.
 """

@@ -1,8 +1,3 @@
-"""From a definition to an executable call.
-- `definitions` reads TOML, Python functions and descriptions by programs and MCP servers.
-- `templates` fills variables into commands.
-- `projects` adds a root's trusted definitions.
-- `lists` shows tools to callers.
-- `calls` resolves a call.
-The `catalogue` has all tools by name; the daemon's own are in `builtin/` and `toolpack/`.
-"""
+"""From a definition to an executable call: `definitions`, `templates` of commands, `projects` with
+a root's trusted definitions, `lists` for callers, `calls`. The `catalogue` has all tools by name;
+the daemon's own are in `builtin/` and `toolpack/`."""

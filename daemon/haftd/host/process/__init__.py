@@ -1,6 +1,3 @@
-"""Identify processes.
-
-`identity` names a process for good, `process_tag` and `rlimit_tag` its handle (`handle_tag` has
-both), `own_tag` the daemon, `status` reads its state, `machine` the place, `ancestry` its relatives, `peer_process` the process behind a
-connection. `usage` measures resources, `privacy` hides the daemon's memory.
-"""
+"""Identify processes: `identity`, the tags `process_tag`, `rlimit_tag` (a `handle_tag` is both) and
+`own_tag`, `machine`, `ancestry`, `peer_process` of a connection. Besides: `status`, `usage` of
+resources, `privacy` of the daemon's memory."""

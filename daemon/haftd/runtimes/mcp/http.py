@@ -98,7 +98,6 @@ class Endpoint:
                 await trio.sleep_forever()
 
     def stop(self, reason: str) -> None:
-        """End every request; `reason` is a clause."""
         self.peer.lose(Disconnected(reason))
         self._scope.cancel()
 

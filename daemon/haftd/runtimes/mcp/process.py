@@ -97,7 +97,6 @@ class ServerProcess:
                 await child.run(outputs, self, (writer.run, self._watch_output))
 
     def stop(self, reason: str) -> None:
-        """End the server; `reason` is a clause."""
         self.peer.lose(Disconnected(reason, self.stderr.lines()))
         self._scope.cancel()
 

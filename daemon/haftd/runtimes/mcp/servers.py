@@ -58,7 +58,6 @@ class Servers:
         return changed
 
     def start_eager(self, names: Iterable[str]) -> None:
-        """Start those with `start = "eager"`."""
         eager = [
             name
             for name in names

@@ -1,5 +1,2 @@
-"""WebAssembly modules as tools, each in its own process.
-
-`plan` turns a module's launch into that of a worker, `worker` is the program of that process,
-`runtime` compiles a module once and runs the worker on pipes.
-"""
+"""WebAssembly modules as tools, each in its own process: `plan` makes the launch of a `worker`,
+which `runtime` runs on pipes."""
