@@ -336,7 +336,6 @@ def assemble(
 
 
 def _programs() -> tuple[str, str]:
-    """Return this process's programs, beside which the installation's others are."""
     return sys.executable, sys.argv[0]
 
 

@@ -374,7 +374,7 @@ class Registry:
         return earliest if earliest is None or earliest > now else now
 
     def close_files(self) -> bool:
-        """Close files of stopped handles for their descriptors; return True if any was closed."""
+        """Close files of stopped handles; return True if any was closed."""
         return self._truncate_oldest(_FILES_CLOSED_AT_ONCE)
 
     def _truncate_oldest(self, count: int) -> bool:
