@@ -127,9 +127,10 @@ def _apply(services: HandleServices, caller: Caller, handle: Handle, params: App
     execution = services.supervisor.execution_of(handle)
     if handle.stopped or execution is None:
         raise handle_stopped(handle.id, plain_state(handle))
-    asked = None if handle.question is None else handle.question.id
-    if not isinstance(params.question, UnsetType) and params.question != asked:
-        raise question_gone(handle.id, params.question)
+    if not isinstance(params.question, UnsetType):
+        asked = None if handle.question is None else handle.question.id
+        if params.question != asked:
+            raise question_gone(handle.id, params.question)
     reading = plan(params, terminal=handle.terminal)
     call = _Application(services, caller, params, handle, execution, reading, trio.current_time())
     if handle.state is State.WAITING and not is_beside(params.input):
