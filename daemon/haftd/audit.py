@@ -26,6 +26,7 @@ MAX_FILE_SIZE = 8 * 1024 * 1024
 _MAX_INPUT = 4096
 _MAX_KEYS = 64
 
+_encode = msgspec.json.Encoder().encode
 log = structlog.get_logger("haftd.audit")
 
 
@@ -62,7 +63,7 @@ class Audit:
         return round(self._clock(), 3)
 
     def _record(self, fields: dict[str, object]) -> None:
-        line = msgspec.json.encode(fields) + b"\n"
+        line = _encode(fields) + b"\n"
         if self._lost_records:
             lost = fields["at"], self._lost_records
             line = b'{"at":%r,"event":"lost","records":%d}\n' % lost + line
