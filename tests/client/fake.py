@@ -169,6 +169,12 @@ def running(id: str = "a", content: str = "", **fields: Any) -> dict[str, Any]:
     return _state(id, state="running", content=content, **fields)
 
 
+def waiting(id: str = "a", content: str = "", **fields: Any) -> dict[str, Any]:
+    """A handle that asks a question."""
+    question = {"id": "q", "text": "Go?", "answer_type": {"type": "boolean"}}
+    return _state(id, state="waiting", content=content, question=question, **fields)
+
+
 def stopped(id: str = "a", result: str | None = "", **fields: Any) -> dict[str, Any]:
     """A stopped handle; with `result=None` a failure described by `fields`."""
     ended = {"ended_by": {"by": "exit"}, "output_complete": True, **fields}

@@ -16,7 +16,7 @@ from haft.__main__ import main
 from haft.cli import COMMANDS
 from haft.cli.commands import apply
 from tests.client.conftest import Serve
-from tests.client.fake import LATER, Peer, Refuse, running, stopped
+from tests.client.fake import LATER, Peer, Refuse, running, stopped, waiting
 
 Capture = pytest.CaptureFixture[str]
 
@@ -80,6 +80,31 @@ def test_an_end_just_after_the_first_output_of_a_start_is_shown(
     assert main(["spawn", "cat", "--id", "a"]) == 0
     assert capsys.readouterr() == ("x: Permission denied\n", "a: running, 1.2 s\n")
     assert [call["all"] for call in daemon.calls("await")] == [["a"], ["a"]]
+
+
+def test_output_before_a_question_that_follows_the_first_output_is_shown(
+    serve: Serve, capsys: Capture
+) -> None:
+    """The reply to the second call has moved the read offset."""
+    asking = waiting("a", content="more\n")
+
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        if request["method"] == "await":
+            return {"completed": [], "pending": [], "waiting": [asking]}
+        return running("a", "first\n", waited="output")
+
+    serve(answer)
+    assert main(["spawn", "cat", "--id", "a"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "first\nmore\n" and "a: waiting" in err
+
+
+def test_await_shows_the_output_before_a_question(serve: Serve, capsys: Capture) -> None:
+    result = {"completed": [], "pending": [], "waiting": [waiting("a", content="printed\n")]}
+    serve(lambda request, peer: result)
+    assert main(["await", "a"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "printed\n" and err.startswith("a: waiting")
 
 
 def test_a_variable_that_is_not_utf8_is_left_out_and_named(

@@ -199,6 +199,22 @@ def test_a_detached_command_is_named_and_nothing_else_is_printed(place: Place) -
     assert place.call("fetch", id="h")["state"] == "running"
 
 
+def test_a_start_whose_output_is_not_shown_leaves_it_for_the_session(
+    serve: Serve, place: Place
+) -> None:
+    """The start is replayed with a wait, so that the output is there before the reply."""
+
+    def answer(request: dict[str, Any], peer: Peer) -> object:
+        raise Refuse(-32009, "limit_exceeded", "Not here.", limit="max_handles")
+
+    daemon = serve(answer)
+    assert main(["run", "-d", "--id", "h", "--", "sh", "-c", "echo first; cat"]) == 125
+    (params,) = daemon.calls("spawn")
+    state = place.wire.call("spawn", **{**params, "session": place.session, "wait": "output"})
+    assert state["content"] == ""
+    assert place.call("fetch", id="h")["content"] == "first\n"
+
+
 def test_a_terminals_command_gets_a_terminal_below_what_is_there(place: Place) -> None:
     script = "tty >/dev/null && stty size; echo typed; read -r line; echo got $line; exit 5"
     with in_terminal(place, "h", "--", "sh", "-c", script) as person:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
-from tests.client.person import DETACH, Person
+from tests.client.conftest import Serve
+from tests.client.fake import Peer, Refuse
+from tests.client.person import DETACH, Person, Place
 from tests.running_daemon import RunningDaemon
 from tests.wire import Wire
 
@@ -58,6 +61,22 @@ def test_each_shell_has_a_fresh_name_and_a_taken_one_is_refused(
         with shell(daemon, "shell") as person:
             assert person.ends() == 4
             assert "taken" in " ".join(person.lines)
+
+
+def test_an_opened_shell_leaves_its_output_for_the_session(serve: Serve, place: Place) -> None:
+    """The start is replayed with a wait, so that the prompt is there before the reply."""
+
+    def answer(request: dict[str, Any], peer: Peer) -> object:
+        raise Refuse(-32009, "limit_exceeded", "Not here.", limit="max_handles")
+
+    daemon = serve(answer)
+    env = {"HAFT_SOCKET": str(daemon.path), "SHELL": "/bin/sh", "PS1": "ready>", "ENV": ""}
+    with Person(place.daemon, "h", command="shell", env=env) as person:
+        assert person.ends() == 4
+    (params,) = daemon.calls("spawn")
+    params = {**params, "session": place.session, "wait": "output"}
+    assert place.wire.call("spawn", **params)["content"] == ""
+    assert "ready>" in place.call("fetch", id="h", pattern="ready>")["content"]
 
 
 def test_size_and_environment_are_the_users(daemon: RunningDaemon) -> None:

@@ -48,7 +48,12 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         show.document(encoded)
     else:
-        for state in (*ended, *map(msgspec.to_builtins, (*result.waiting, *result.pending))):
+        for state in ended:
+            show.show_line(state)
+        for state in map(msgspec.to_builtins, result.waiting):
+            # The reply has moved the read offset: no other read has this output.
+            show.show_state(state)
+        for state in map(msgspec.to_builtins, result.pending):
             show.show_line(state)
     if result.timed_out:
         show.line("haft await: timed out", "yellow")

@@ -37,7 +37,14 @@ from ..statuses import Status
 from ..terminal.own_terminal import drop_late_messages
 from ..terminal.pollable_client import PollableClient
 from . import attach
-from .spawn import APPROVAL_MS, FOLDER_OPTIONS, VARIABLE_OPTIONS, environment, made_up_id
+from .spawn import (
+    APPROVAL_MS,
+    FOLDER_OPTIONS,
+    UNREAD,
+    VARIABLE_OPTIONS,
+    environment,
+    made_up_id,
+)
 
 USAGE = "haft run [-d] [--rm] [--id ID] [options] -- COMMAND…"
 EPILOG = r"""
@@ -150,7 +157,7 @@ def run(options: argparse.Namespace) -> int:
         "args": args,
         **drop_unset(env=environment(options, "haft run")),
         "wait": "none",
-        "max_bytes": 0,
+        **UNREAD,
         "split_stderr": True,
         "retain": not hasattr(options, "rm"),
     }

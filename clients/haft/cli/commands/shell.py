@@ -11,7 +11,7 @@ from ...errors import RemoteError
 from ...requests import drop_unset
 from ..options import UsageError, connect, is_remote, named
 from . import attach
-from .spawn import environment
+from .spawn import UNREAD, environment
 
 _TOOL = "user_shell"
 _HANDLE_EXISTS = -32002
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         args = {"rows": min(size.lines, 1000), "cols": min(size.columns, 1000)}
     if (program := os.environ.get("SHELL")) and not is_remote(options):
         args["program"] = program
-    fields = drop_unset(tool=_TOOL, args=args, env=environment(options), wait="none")
+    fields = drop_unset(tool=_TOOL, args=args, env=environment(options), wait="none", **UNREAD)
     with connect(options, start=True) as haft:
         id = getattr(options, "id", None)
         for number in range(1, _MAX_NUMBER):

@@ -36,6 +36,8 @@ _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 """Without look-alikes."""
 APPROVAL_MS = 250
 """Time for a decision without a person: remembered, or by a program."""
+UNREAD = {"view": "tail", "max_bytes": 0}
+"""The view of a start whose output is not shown: it leaves the session's read offset unchanged, `delta` moves it."""
 _TRIES = 20
 _END_S = 0.03
 """Time for the end of a program that has printed something."""
@@ -165,7 +167,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _with_end(haft: Haft, options: argparse.Namespace, started: bytes) -> bytes:
     """Return the state after the end of a program that ends just after its first output, which is
-    often an error: its end has the status, and the hint at a sandbox."""
+    often an error: its end has the status, and the hint at a sandbox. A question counts as an end,
+    as the reply to `await` has the output before it."""
     if options.json or any(hasattr(options, name) for name in _OF_A_READ):
         return started
     state = checked_state(started)
@@ -173,17 +176,19 @@ def _with_end(haft: Haft, options: argparse.Namespace, started: bytes) -> bytes:
         return started
     try:
         reply = haft.raw("await", {"all": [options.id], "timeout_secs": _END_S})
-        ended = msgspec.json.decode(reply, type=_Awaited).completed
+        awaited = msgspec.json.decode(reply, type=_Awaited)
     except (RemoteError, msgspec.MsgspecError):
         return started
-    if not ended:
+    last = [*awaited.completed, *awaited.waiting]
+    if not last:
         return started
     show.write(show.text_of(state))
-    return bytes(ended[0])
+    return bytes(last[0])
 
 
 class _Awaited(msgspec.Struct):
     completed: list[msgspec.Raw] = []
+    waiting: list[msgspec.Raw] = []
 
 
 def made_up_id(tool: str) -> str:

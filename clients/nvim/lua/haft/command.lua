@@ -129,6 +129,8 @@ local function spawn(params, command)
     session = config.get("session"),
     root = config.root(),
     wait = "none",
+    view = "tail", -- leaves the session's read offset unchanged
+    max_bytes = 0,
   }), function(err, state)
     if err then
       return client.report(err)

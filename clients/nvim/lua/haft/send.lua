@@ -35,7 +35,7 @@ function M.input(session, id, input, done)
     return vim.notify("haft: send to which handle? :Haft send ID, or show one in a window", vim.log.levels.ERROR)
   end
   last = { session, id }
-  client.request("apply", { session = session, id = id, input = input, wait = "none", max_bytes = 0 }, done)
+  client.request("apply", { session = session, id = id, input = input, wait = "none", cursor = 0, max_bytes = 0 }, done)
 end
 
 --- Send the lines `first` to `last_line` of the current buffer as one input.

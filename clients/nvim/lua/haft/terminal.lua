@@ -75,6 +75,7 @@ local function apply(terminal, input, done)
     id = terminal.id,
     input = input,
     wait = "none",
+    cursor = 0,
     max_bytes = 0,
   }, done, { start = false })
 end

@@ -74,6 +74,8 @@ function Strategy:start(task)
     args = { argv = argv, terminal = true },
     env = env,
     wait = "none",
+    view = "tail", -- leaves the session's read offset unchanged
+    max_bytes = 0,
   }, function(err)
     if err then
       client.report(err)
