@@ -111,6 +111,12 @@ def test_an_end_that_the_command_has_shown_leaves_no_notice(place: Place) -> Non
     assert place.call("fetch", id="h")["content"] == "out\n"
 
 
+def test_an_end_that_is_not_kept_leaves_no_notice_either(place: Place) -> None:
+    done = run(place, "--rm", "--", "sh", "-c", "read x; exit 2", input=b"\n")
+    assert done.returncode == 2
+    assert place.call("notifications/drain")["notifications"] == []
+
+
 def test_two_full_streams_are_both_read_to_their_ends(place: Place) -> None:
     """Each is ahead of the reader at the same time, so that both wait."""
     script = "head -c 3000000 /dev/zero & head -c 3000000 /dev/zero >&2; wait"

@@ -317,9 +317,8 @@ def _in_terminal(options: argparse.Namespace, client: PollableClient) -> int:
 
 def _mark_read(options: argparse.Namespace, client: PollableClient) -> None:
     """Read the shown end for the session, which else has a notice of it; no output is read."""
-    if not hasattr(options, "rm"):
-        with contextlib.suppress(HaftError):
-            client.finish(client.start("fetch", id=options.id, max_bytes=0))
+    with contextlib.suppress(HaftError):
+        client.finish(client.start("fetch", id=options.id, max_bytes=0))
 
 
 def _status(state: Stopped) -> int:
