@@ -74,7 +74,7 @@ async def use_it(held: Supervisor, runtime: Runtime, call: Call) -> None:
 async def test_a_forgotten_handle_is_freed_without_a_collector(kind: str) -> None:
     before = living()
     async with trio.open_nursery() as nursery:
-        held = Supervisor(nursery, grace_s=0, withdraw=lambda _: None, clear_up=lambda *_: None)
+        held = Supervisor(nursery, grace_s=0, withdraw=lambda *_: None, clear_up=lambda *_: None)
         await use_it(held, *STARTS[kind])
     assert living() == before
 

@@ -172,23 +172,23 @@ def request_cancelled() -> RpcError:
 
 
 def handle_not_found(
-    handle: str, session: str, *, expired: bool = False, known: Sequence[str] = ()
+    handle: str,
+    session: str,
+    *,
+    expired: bool = False,
+    known: Sequence[str] = (),
+    rejection: str = "",
 ) -> RpcError:
-    """Refuse an unknown handle; `expired`: its result is no longer kept."""
-    if expired:
-        return RpcError(
-            "handle_not_found",
-            f"Handle {shown(handle)} of session {shown(session)} has ended and its result is no longer kept; start it again.",
-            id=handle,
-            session=session,
-            expired=True,
-        )
-    return RpcError(
-        "handle_not_found",
-        f"There is no handle {shown(handle)} in session {shown(session)}{_other_handles(known)}.",
-        id=handle,
-        session=session,
-    )
+    """Refuse an unknown handle; `expired`: its result is no longer kept, `rejection`: the error of
+    its last start."""
+    if rejection:
+        message = f"Handle {shown(handle)} of session {shown(session)} was not started: {rejection}"
+    elif expired:
+        message = f"Handle {shown(handle)} of session {shown(session)} has ended and its result is no longer kept; start it again."
+    else:
+        message = f"There is no handle {shown(handle)} in session {shown(session)}{_other_handles(known)}."
+    data = {"expired": True} if expired else {}
+    return RpcError("handle_not_found", message, id=handle, session=session, **data)
 
 
 def _other_handles(ids: Sequence[str]) -> str:

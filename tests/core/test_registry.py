@@ -185,7 +185,28 @@ def test_a_repeated_call_gets_the_first_ones_handle() -> None:
     assert not admit(registry, "d", call_id="c", args={"n": 1}).is_repeated
 
 
-def test_a_failed_start_leaves_no_trace() -> None:
+def test_the_error_of_a_failed_start_is_kept_for_its_id_until_the_next_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry_module, "_MAX_REJECTIONS", 2)
+    registry = Registry()
+
+    def missing(id: str = "a") -> str:
+        with pytest.raises(RpcError) as caught:
+            registry.find("s", id, lambda: 0.0)
+        assert "expired" not in caught.value.data
+        return caught.value.message
+
+    registry.withdraw(admit(registry).handle, "It was denied.")
+    assert missing() == "Handle 'a' of session 's' was not started: It was denied."
+    registry.withdraw(admit(registry).handle)
+    assert missing().startswith("There is no handle 'a'")
+    for id in ("b", "a", "c"):
+        registry.withdraw(admit(registry, id).handle, "no")
+    assert missing("b").startswith("There is no") and missing().endswith("not started: no")
+
+
+def test_a_failed_start_leaves_no_handle() -> None:
     registry = Registry(max_handles=1)
     registry.withdraw(admit(registry, call_id="c").handle)
     assert "expired" not in refused(registry.find, "s", "a", lambda: 0.0)

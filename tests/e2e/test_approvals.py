@@ -695,6 +695,47 @@ def test_a_start_outlives_a_call_that_does_not_wait_for_its_approval(join: Join)
     assert other.call("fetch", id="h", wait="output")["state"] == "running"
 
 
+def test_a_denied_start_that_no_call_waits_for_leaves_a_notice_and_its_reason(join: Join) -> None:
+    host = join(able=False)
+    host.finish(host.spawn("careful", approval_timeout_ms=0))
+    host.decide(host.one_waiting(), "deny", reason="not on a Friday.")
+    until(lambda: host.states() == {}, "the denial")
+    [notice] = host.call("notifications/drain")["notifications"]
+    why = "Tool 'careful' was not approved for 'spawn': host denied it: not on a Friday."
+    assert (notice["kind"], notice["level"], notice["id"]) == ("tool.failed", "error", "h")
+    assert notice["message"] == f"`h` (careful) was not started: {why}"
+    for method, params in (("fetch", {"id": "h"}), ("await", {"any": ["h"]})):
+        with pytest.raises(Refused) as gone:
+            host.call(method, **params)
+        assert gone.value.code == -32001 and "expired" not in gone.value.data
+        assert (
+            gone.value.message == f"Handle 'h' of session {host.session!r} was not started: {why}"
+        )
+    assert host.finish(host.spawn("free"))["generation"] == 1
+    assert host.call("notifications/drain") == {"notifications": []}
+
+
+def test_a_denial_that_a_call_has_returned_leaves_no_notice(join: Join) -> None:
+    host = join(able=False)
+    host.finish(host.spawn("careful", approval_timeout_ms=0, call_id="c"))
+    awaited = host.start("await", all=["h"])
+    repeated = host.spawn("careful", call_id="c")
+    host.decide(host.one_waiting(), "deny", reason="no")
+    [ended] = host.finish(awaited)["completed"]
+    assert ended["error"]["message"].endswith("host denied it: no.")
+    assert host.refused(repeated).code == -32007
+    assert host.call("notifications/drain") == {"notifications": []}
+
+
+def test_a_denial_that_only_a_repeated_call_has_returned_leaves_no_notice(join: Join) -> None:
+    host = join(able=False)
+    host.finish(host.spawn("careful", approval_timeout_ms=0, call_id="c"))
+    repeated = host.spawn("careful", call_id="c")
+    host.decide(host.one_waiting(), "deny", reason="no")
+    assert host.refused(repeated).code == -32007
+    assert host.call("notifications/drain") == {"notifications": []}
+
+
 def test_a_start_without_an_approval_is_waited_for(join: Join) -> None:
     host = join(able=False)
     state = host.finish(host.spawn("free", approval_timeout_ms=0, wait="none"))
@@ -764,6 +805,12 @@ def test_an_expired_approval_is_a_denial(make_daemon: Callable[..., RunningDaemo
             assert error.message.endswith("nobody has decided within 0.2 s (`approval_timeout_s`).")
             assert host.told("$/cancelRequest")["params"] == {"id": asked["id"]}
         assert host.states() == {"w": "running"} and host.waiting() == []
+        assert host.call("notifications/drain") == {"notifications": []}
+        host.finish(host.spawn("careful", approval_timeout_ms=0))
+        host.asked(), host.told("$/cancelRequest")
+        until(lambda: host.states() == {"w": "running"}, "the withdrawal")
+        [notice] = host.call("notifications/drain")["notifications"]
+        assert notice["message"].endswith("nobody has decided within 0.2 s (`approval_timeout_s`).")
 
 
 def test_a_repeated_call_waits_with_the_first(join: Join) -> None:

@@ -60,9 +60,9 @@ class Shows:
 @given(st.lists(st.booleans(), max_size=6), st.booleans())
 def test_an_execution_is_cancelled_with_its_last_call(retries: list[bool], is_held: bool) -> None:
     execution = use_of_a_tool()
-    execution.join(is_new=True)
+    execution.join()
     for _ in retries:
-        execution.join(is_new=False)
+        execution.join()
     if is_held:
         execution.hold()
     left = [execution.leave() for _ in range(1 + len(retries))]
@@ -71,7 +71,9 @@ def test_an_execution_is_cancelled_with_its_last_call(retries: list[bool], is_he
 
 def test_a_handles_execution_is_not_cancelled_with_a_call_that_finds_it() -> None:
     execution = use_of_a_tool()
-    execution.join(is_new=False)
+    execution.join()
+    execution.hold()
+    execution.join()
     assert not execution.leave()
 
 
@@ -154,13 +156,17 @@ async def test_the_first_cause_of_an_end_is_reported(
     assert (termination.failure and termination.failure.message) == failure
 
 
-async def test_a_failed_start_is_no_notice_to_its_session(
-    autojump_clock: MockClock,
+@pytest.mark.parametrize("is_held", [False, True])
+async def test_a_failed_start_is_a_notice_to_its_session_if_its_call_has_been_answered(
+    autojump_clock: MockClock, is_held: bool
 ) -> None:
     news: list[Handle] = []
     execution = use_of_a_tool(news.append)
+    execution.join()
+    if is_held:
+        execution.hold()
     execution.reject(spawn_failed("there is none", reason="program"))
-    assert execution.handle.stopped and news == []
+    assert execution.handle.stopped and news == [execution.handle] * is_held
 
 
 async def test_start_callbacks_run_once_and_in_order(

@@ -68,7 +68,10 @@ class Bench:
         self.desk = desk
         self.gone: list[Handle] = []
         self.supervisor = Supervisor(
-            nursery, grace_s=0, withdraw=self.gone.append, clear_up=lambda *_: None
+            nursery,
+            grace_s=0,
+            withdraw=lambda handle, _: self.gone.append(handle),
+            clear_up=lambda *_: None,
         )
         self.handle = Handle(
             id="h",

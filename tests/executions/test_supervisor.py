@@ -62,7 +62,7 @@ def handle(name: str, *, needs_approval: bool = False) -> Handle:
 
 
 def supervisor(nursery: trio.Nursery) -> Supervisor:
-    return Supervisor(nursery, grace_s=0, withdraw=lambda _: None, clear_up=lambda *_: None)
+    return Supervisor(nursery, grace_s=0, withdraw=lambda *_: None, clear_up=lambda *_: None)
 
 
 async def most_in_a_row(count: Callable[[], int], until: int) -> int:
@@ -130,7 +130,7 @@ async def test_unconfirmed_processes_are_listed_and_can_be_aborted_again() -> No
             held = Supervisor(
                 nursery,
                 grace_s=0,
-                withdraw=lambda handle: None,
+                withdraw=lambda *_: None,
                 clear_up=lambda call, confirmed: cleared.append(confirmed),
             )
             one = handle("h")
@@ -292,7 +292,12 @@ async def test_a_runtime_fault_stays_in_its_handle_and_changes_no_end(
 ) -> None:
     withdrawn: list[Handle] = []
     async with trio.open_nursery() as nursery:
-        held = Supervisor(nursery, grace_s=0, withdraw=withdrawn.append, clear_up=lambda *_: None)
+        held = Supervisor(
+            nursery,
+            grace_s=0,
+            withdraw=lambda handle, _: withdrawn.append(handle),
+            clear_up=lambda *_: None,
+        )
         runtime = Failing(fault, has_started=has_started, has_ended=has_ended)
         execution = held.start(handle("h"), runtime, CALL)
         await execution.done.wait()

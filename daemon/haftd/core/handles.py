@@ -377,9 +377,11 @@ class Handle:
         if step(self.lifecycle.stage, Event.ABANDONED) is not None:
             self.lifecycle = Abandoned(self.stop_requested_by or by)
 
-    def reject(self, error: RpcError, now: float) -> None:
+    def reject(self, error: RpcError, now: float, *, is_reported: bool = True) -> None:
+        """Stop before the start. `is_reported`: the starting call waits, and returns the error."""
         step(self.lifecycle.stage, Event.REJECTED)
-        self._on_state_change = None
+        if is_reported:
+            self._on_state_change = None
         self._end(Rejected(error, now, self.review))
 
     def withhold(self, termination: Termination, now: float) -> None:

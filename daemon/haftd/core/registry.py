@@ -1,6 +1,6 @@
 """Registry of handles: admission, lookup, eviction (docs/protocol.md, "States").
 
-A spawn that fails to start leaves no trace. Above the limit of files, stopped handles' output is
+A spawn that fails to start leaves no handle, but its error for later calls. Above the limit of files, stopped handles' output is
 truncated.
 """
 
@@ -23,6 +23,9 @@ from .termination import LOST, Termination
 
 _MAX_REMEMBERED_IDS = 10_000
 """Used ids, to distinguish expired from unknown handles."""
+
+_MAX_REJECTIONS = 1_000
+"""Ids whose last start has failed."""
 
 _FILES_CLOSED_AT_ONCE = 32
 """Files closed when a spawn lacks descriptors."""
@@ -58,6 +61,7 @@ class Registry:
         "_max_handles",
         "_max_per_session",
         "_open_max",
+        "_rejections",
         "_replaced",
         "_reserved",
         "_retain_all",
@@ -110,6 +114,8 @@ class Registry:
         """Ids reserved for a batch's spawns."""
         self._used: dict[tuple[str, str], int] = {}
         """Last generation of each id, longest unused first."""
+        self._rejections: dict[tuple[str, str], str] = {}
+        """Error of each id's last start, if that has failed, oldest first."""
         self._replaced: dict[Handle, Handle] = {}
         """The handle that a pending one replaced, while its start can fail."""
         self._evicted: list[Handle] = []
@@ -182,6 +188,7 @@ class Registry:
             self._replaced[handle] = previous
         self.remember_used(session, id, handle.generation)
         self.on_used(session, id, handle.generation)
+        self._rejections.pop((session, id), None)
         handles.by_id[id] = handle
         handles.live_count += 1
         self._live += 1
@@ -204,7 +211,7 @@ class Registry:
             return None
         return handles.calls.get((call_id, tool, _digest(args)))
 
-    def withdraw(self, handle: Handle) -> None:
+    def withdraw(self, handle: Handle, error: str = "") -> None:
         """Undo the admission after a failed start; a replaced handle returns."""
         handles = self._by_session.get(handle.session)
         if handles is None or handles.by_id.get(handle.id) is not handle:
@@ -224,6 +231,9 @@ class Registry:
         else:
             self._used.pop(key, None)
         self.on_used(handle.session, handle.id, handle.generation - 1)
+        self._rejections[key] = error
+        while len(self._rejections) > _MAX_REJECTIONS:
+            del self._rejections[next(iter(self._rejections))]
         self.on_forgotten(handle)
         previous = self._replaced.pop(handle, None)
         if previous is not None:
@@ -295,7 +305,11 @@ class Registry:
             others = () if handles is None else reversed(handles.by_id.values())
             known_ids = [other.id for other in sorted(others, key=lambda other: other.stopped)]
             raise handle_not_found(
-                id, session, expired=(session, id) in self._used, known=known_ids
+                id,
+                session,
+                expired=(session, id) in self._used,
+                known=known_ids,
+                rejection=self._rejections.get((session, id), ""),
             )
         return handle
 

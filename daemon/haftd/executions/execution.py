@@ -137,7 +137,7 @@ class Execution:
         self.known_poll_ms = 0
         """Longest timed wait without effect, at a prompt."""
         self.silence = Silence()
-        self.callers: int | None = None
+        self.callers: int | None = 0
         """Number of waiting calls; None once held."""
         self._early: tuple[Callable[[], None], ...] = ()
         self._backlogs: tuple[Callable[[], int], ...] = ()
@@ -145,9 +145,7 @@ class Execution:
         self._backlog_changed = LateEvent()
         self._shown = _NONE_SHOWN
 
-    def join(self, *, is_new: bool) -> None:
-        if is_new:
-            self.callers = 0
+    def join(self) -> None:
         if self.callers is not None:
             self.callers += 1
 
@@ -393,7 +391,7 @@ class Execution:
         self.done.set()
 
     def reject(self, error: RpcError) -> None:
-        self.handle.reject(error, trio.current_time())
+        self.handle.reject(error, trio.current_time(), is_reported=self.callers is not None)
         self.inquiries.end()
 
 

@@ -76,7 +76,7 @@ class Supervisor:
         nursery: trio.Nursery,
         *,
         grace_s: float,
-        withdraw: Callable[[Handle], None],
+        withdraw: Callable[[Handle, str], None],
         clear_up: Callable[[Call, bool], None],
         wake_expiry: Callable[[], None] = lambda: None,
     ) -> None:
@@ -295,7 +295,7 @@ class Supervisor:
                 execution.ended(termination)
 
     def _reject(self, execution: Execution, error: RpcError) -> None:
-        self._withdraw(execution.handle)
+        self._withdraw(execution.handle, error.message)
         execution.reject(error)
 
     def _keep_survivors(self, handle: Handle, call: Call) -> None:

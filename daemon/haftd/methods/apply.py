@@ -24,7 +24,7 @@ from haftd.inquiries.kind import Answered
 from .approval_gate import approved
 from .base import HandleServices, HandleWait
 from .conditions import Reading
-from .read import answer, look, plain_state, plan
+from .read import answer, look, plain_state, plan, raise_rejection
 
 _TYPED = ("text", "line", "keys", "paste")
 _BESIDE = ("signal", "resize")
@@ -199,8 +199,7 @@ def _send_on_start(call: _Application, form: Input) -> HandleWait:
 
     def act() -> None:
         try:
-            if call.handle.rejection is not None:
-                raise call.handle.rejection
+            raise_rejection(call.handle)
             if call.handle.stopped:
                 raise handle_stopped(call.handle.id, plain_state(call.handle))
             results.append(_send_input(call, form))

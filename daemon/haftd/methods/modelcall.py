@@ -38,7 +38,7 @@ from haftd.tools.definitions.definition import Tool
 from .access import Access
 from .apply import is_beside
 from .base import HandleWait, StartServices
-from .read import look
+from .read import look, raise_rejection
 from .spawn import start, vars_of
 
 P = TypeVar("P")
@@ -165,8 +165,7 @@ def run_to_end(
             if not has_begun:
                 execution.hold()
                 return look(services.supervisor, as_spawn, handle)
-            if handle.rejection is not None:
-                raise handle.rejection
+            raise_rejection(handle)
         return HandleWait(
             (handle,),
             has_ended if bound_s == inf else has_ended_or_asks,

@@ -112,6 +112,13 @@ def read_plain(handle: Handle) -> HandleState:
     return read_handle(handle, trio.current_time())
 
 
+def raise_rejection(handle: Handle) -> None:
+    """Raise the error of a start that has failed, if it has; the session has then seen the end."""
+    if handle.rejection is not None:
+        read_plain(handle)
+        raise handle.rejection
+
+
 async def save_long(handles: Iterable[Handle]) -> None:
     """Save texts that `read_plain` truncates, where that takes long, with turns for other tasks."""
     for handle in handles:

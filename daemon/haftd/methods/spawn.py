@@ -33,7 +33,7 @@ from haftd.inquiries.kind import InquiryContext
 
 from .approval_gate import approver_of, definition_key, reviewer_of
 from .base import HandleWait, StartServices
-from .read import answer, plan, read_plain
+from .read import answer, plan, raise_rejection, read_plain
 
 _CHECKED_IN_A_ROW = 8
 """Spawns checked between checkpoints: some milliseconds."""
@@ -77,8 +77,7 @@ def spawn(
             execution.hold()
             return read_plain(handle)
         execution.leave()
-        if handle.rejection is not None:
-            raise handle.rejection
+        raise_rejection(handle)
         return answer(services.supervisor, params, handle, reading)
 
     def abandon() -> None:
@@ -188,7 +187,7 @@ def start(
             )
 
     if execution is not None:
-        execution.join(is_new=is_new)
+        execution.join()
     if execution is not None and is_new:
         if not one_shot:
             execution.when_begun(execution.hold)

@@ -251,6 +251,8 @@ def notice_of(handle: Handle, at: float) -> Notice | None:
         return None
     elif (error := failure_of(termination)) is None:
         kind, level, news = "tool.stopped", "info", "has ended and succeeded."
+    elif handle.rejection is not None:
+        kind, level, news = "tool.failed", "error", f"was not started: {error.message}"
     else:
         kind, level, news = "tool.failed", "error", f"has failed: {error.message}"
     message = f"`{handle.id}` ({handle.tool}) {news}"
