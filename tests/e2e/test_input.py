@@ -17,7 +17,7 @@ import pytest
 
 from tests.forkserver import leave_shared_server
 from tests.running_daemon import RunningDaemon
-from tests.wire import Wire
+from tests.wire import Refused, Wire
 
 _sessions = itertools.count()
 PYTHON = (sys.executable, "-I", "-S", "-u", "-c")
@@ -292,6 +292,17 @@ def test_an_unrequested_secret_is_held_and_the_actual_read_reported(
         assert (held["state"], held["waited"], held["content"]) == ("running", "deadline", "")
         assert held["input_wanted"] == {"kind": "line", "prompt": "name: "}
         assert terminal.call("fetch")["input_wanted"] == {"kind": "line", "prompt": "name: "}
+
+
+def test_a_refused_secret_is_not_repeated(shared_daemon: RunningDaemon) -> None:
+    with shared_daemon.connect() as wire:
+        terminal = Terminal(wire, "cat")
+        for kind in ("keys", "line", "text", "paste"):
+            value = [SECRET] if kind == "keys" else [SECRET, SECRET]
+            with pytest.raises(Refused) as refused:
+                terminal.call("apply", input={kind: value, "secret": True})
+            assert refused.value.code == -32602
+            assert SECRET not in f"{refused.value} {refused.value.data}"
 
 
 def test_a_secret_goes_to_a_program_that_reads_keys_without_echo(

@@ -272,9 +272,10 @@ class Execution:
         try:
             number = self.control.write(item)
         except InputRefused as refused:
+            message = refused.message(secret=item.secret)
             if refused.malformed:
-                raise invalid_params(str(refused), field="input") from None
-            raise input_refused(self.handle.tool, str(refused)) from None
+                raise invalid_params(message, field="input") from None
+            raise input_refused(self.handle.tool, message) from None
         handle = self.handle
         if item.kind == "resize":
             now = trio.current_time()

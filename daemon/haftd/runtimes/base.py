@@ -184,11 +184,22 @@ class StartFailed(Exception):
 
 
 class InputRefused(Exception):
-    """Refused input. `malformed`: no state of the tool would accept it."""
+    """Refused input. `malformed`: no state of the tool would accept it; `quoted`: input that the
+    message repeats."""
 
-    def __init__(self, message: str, *, malformed: bool = False) -> None:
+    def __init__(self, message: str, *, malformed: bool = False, quoted: str = "") -> None:
         super().__init__(message)
         self.malformed = malformed
+        self.quoted = quoted
+
+    def message(self, *, secret: bool) -> str:
+        """Return the message, of a secret input without the input.
+
+        >>> InputRefused("'x1' is no key", quoted="'x1'").message(secret=True)
+        '[secret] is no key'
+        """
+        text = str(self)
+        return text.replace(self.quoted, "[secret]") if secret and self.quoted else text
 
 
 def is_cancellation(error: BaseException) -> bool:

@@ -66,11 +66,12 @@ _F3 = lazy_pattern(rb"\x1b\[13;(\d)~")
 
 
 def _refuse(name: str) -> InputRefused:
-    shown = name if len(name) <= _MAX_SHOWN else name[:_MAX_SHOWN] + "…"
+    shown = ascii(name if len(name) <= _MAX_SHOWN else name[:_MAX_SHOWN] + "…")
     return InputRefused(
-        f"{shown!a} is not the name of a key. A key is a single character or a name as in "
+        f"{shown} is not the name of a key. A key is a single character or a name as in "
         f"{_SHOWN}; to type text, give it as a string or as a line.",
         malformed=True,
+        quoted=shown,
     )
 
 
@@ -138,7 +139,8 @@ def _common(name: str, press: KeyPress, data: bytes) -> bytes:
     if _OF_A_PROTOCOL.fullmatch(data):
         raise InputRefused(
             f"No terminal has a code for the key {name!a}, but with a keyboard protocol, and the "
-            "program has asked for none; choose another key."
+            "program has asked for none; choose another key.",
+            quoted=ascii(name),
         )
     if press.meta and press.name.startswith("KP") and not data.startswith(b"\x1b"):
         return b"\x1b" + data
@@ -170,7 +172,10 @@ def encode(
         if data is None:
             data = encoder(press) if protocol else _common(name, press, encoder(press))
         if not data:
-            raise InputRefused(f"A terminal sends nothing for the key {name!a}; choose another.")
+            raise InputRefused(
+                f"A terminal sends nothing for the key {name!a}; choose another.",
+                quoted=ascii(name),
+            )
         encoded.append(data)
     return tuple(encoded)
 
@@ -191,5 +196,6 @@ def on_pipe(name: str) -> bytes | str:
             return _PLAIN[press.name]
     raise InputRefused(
         f"The key {name!a} needs a terminal and this handle is on a pipe; start it with "
-        "`terminal` true, or use text, C-c for an interrupt, C-d for the end of input."
+        "`terminal` true, or use text, C-c for an interrupt, C-d for the end of input.",
+        quoted=ascii(name),
     )
