@@ -46,6 +46,12 @@ def test_the_remaining_text_is_all_the_text(pieces: list[bytes]) -> None:
     assert decode(b"".join(pieces)) == without(pieces)
 
 
+@pytest.mark.parametrize("begun", [b"\x1b[", b"\x1b[38;5;1", b"\x1b[?25", b"\x1b[1;2$"])
+@pytest.mark.parametrize("after", [b"", b"\x1b[0m", b"\x1b]0;title\x07", b"\nb", "é".encode()])
+def test_nothing_is_left_of_a_cut_off_control_sequence(begun: bytes, after: bytes) -> None:
+    assert decode(b"a" + begun + after) == "a" + decode(after)
+
+
 @settings(deadline=None)
 @given(PIECES, st.lists(st.integers(0, 300), max_size=10))
 @example([b"A", b"\x1b[31m", b"B", b"\x1b]8;;u\x1b\\", b"C"], [2, 4, 6, 10, 13])

@@ -1,7 +1,8 @@
 """Separate text from control sequences (ECMA-48) in output.
 
 A string ends at BEL, ST, CAN, SUB or before another Escape; an unclosed one takes the rest of its
-line, unless an 8-bit introducer, perhaps a letter of another encoding, began it.
+line. A control sequence without its final byte ends before the first byte that cannot belong to it.
+For neither this holds after an 8-bit introducer, perhaps a letter of another encoding.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _MAX_BROKEN = 1_000
 # Possessive, and no body contains an opener: each byte is visited a few times at most.
 _SEQUENCE = lazy_pattern(
     rf"""
-      (?: \x1b\[ | [\x9b\udc9b] ) [0-?]*+ [ -/]*+ [@-~]
+      \x1b\[ [0-?]*+ [ -/]*+ [@-~]?+
+    | [\x9b\udc9b] [0-?]*+ [ -/]*+ [@-~]
     | \x1b[\]PX^_] [^\x07\x1b\x18\x1a\n\x9c\udc9c]*+ (?: \x07 | \x1b\\ | [\x18\x1a\x9c\udc9c] )?+
     | [\x90\x98\x9d-\x9f\udc90\udc98\udc9d-\udc9f]
       [^\x07\x1b\x18\x1a\n\x90\x98\x9b-\x9f\udc90\udc98\udc9b-\udc9f]{{0,{MAX_SEQUENCE}}}+
