@@ -457,6 +457,26 @@ def test_tool_without_a_description_is_shown_without_blank_lines(
     assert "\n\n\n" not in capsys.readouterr().out
 
 
+def test_no_control_character_of_a_server_reaches_the_terminal(
+    serve: Serve, capsys: Capture
+) -> None:
+    name, sequence = "evil\x1b]0;NAME\x07", "\x1b]52;c;aGk=\x07\x9b31m"
+    parameters = {"type": "object", "properties": {f"p{sequence}": {"description": sequence}}}
+    tool = {
+        "name": name,
+        "tool": name,
+        "description": f"Two{sequence}\nlines",
+        "parameters": parameters,
+    }
+    more = {"stateful": False, "actions": [sequence], "source": sequence, "runtime": "mcp"}
+    serve(lambda request, peer: {"tools": [{**tool, **more}]})
+    for words in (["tools"], ["tools", name], ["tools", name, "--provider", "openai"]):
+        assert main(words) == 0
+        out = capsys.readouterr().out
+        assert out.count("\n") > 1
+        assert [char for char in out if not char.isprintable() and char != "\n"] == []
+
+
 @pytest.mark.parametrize(
     ("words", "alternative"),
     [(["shell"], "`haft spawn shell`"), (["attach", "a"], "`haft fetch --wait input`")],

@@ -138,6 +138,11 @@ def paint_stdout(text: str, colour: str | None) -> str:
     return text if sys.stdout is None else paint(text, colour, sys.stdout)
 
 
+def printable(text: str) -> str:
+    """Return a text of several lines without other control characters."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
 def plain(text: str, limit: int = 300) -> str:
     """Return a process's text as one line without control characters, cut to `limit`."""
     clean = "".join(c if c.isprintable() else " " for c in text).strip()

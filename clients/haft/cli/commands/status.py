@@ -88,7 +88,7 @@ def _lines(status: StatusResult) -> list[tuple[str, str]]:
         subject = (
             f"{question.handle} ({question.tool})"
             if isinstance(question.handle, str)
-            else "the turn's end"
+            else f"session {question.session}"
         )
         waited = show.duration(max(0.0, time.time() - question.since))
         rest = "" if question.asked else f"; `haft answer {question.inquiry_id}` answers it"

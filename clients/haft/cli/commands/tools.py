@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     _describe(match)
     if any(params.values()):
         schema = msgspec.json.format(msgspec.json.encode(match.parameters), indent=2)
-        show.write(schema.decode() + "\n")
+        show.write(show.printable(schema.decode()) + "\n")
     else:
         _show_arguments(match)
     return 0
@@ -75,15 +75,15 @@ def run(options: argparse.Namespace) -> int:
 
 def _row(tool: ToolInfo) -> tuple[str, str, str]:
     first = tool.description.strip().partition("\n")[0]
-    return tool.name, tool.runtime, show.plain(first)
+    return show.plain(tool.name), tool.runtime, show.plain(first)
 
 
 def _describe(tool: ToolInfo) -> None:
     does = ", ".join(tool.actions) or "runs to its end"
     kind = ", ".join(dict.fromkeys((tool.source, tool.runtime)))
-    show.write(f"{tool.name} ({kind}): {does}\n\n")
+    show.write(f"{show.plain(tool.name)} ({show.plain(kind)}): {show.plain(does)}\n\n")
     if description := tool.description.strip():
-        show.write(description + "\n\n")
+        show.write(show.printable(description) + "\n\n")
 
 
 def _show_arguments(tool: ToolInfo) -> None:
@@ -102,4 +102,4 @@ def _show_arguments(tool: ToolInfo) -> None:
     words = [argument.example for argument in arguments if argument.is_required]
     if any(argument.name == "argv" for argument in arguments):
         words.append("-- COMMAND…")
-    show.write(f"\nexample:\n  {' '.join(['haft spawn', tool.name, *words])}\n")
+    show.write(f"\nexample:\n  {show.printable(' '.join(['haft spawn', tool.name, *words]))}\n")
