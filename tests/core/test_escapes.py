@@ -177,7 +177,7 @@ def test_search_and_patterns_look_over_a_long_string(rendering: Rendering) -> No
     spool = make(memory=1 << 23)
     string = b"\x1bPq" + b"needle" * 300_000 + b"\x1b\\"
     spool.append(b"one\nnee" + string + b"dle\nlast needle" + string + b"\nneedle" + string)
-    search = Search(spool, "needle$", 10, rendering)
+    search = Search(spool, compile_pattern("needle$", within_lines=True), 10, rendering)
     while not search.step():
         pass
     size = 7 + len(string) + 4

@@ -18,9 +18,13 @@ from tests.core.test_patterns import HOSTILE
 LINES = st.lists(st.text(st.sampled_from("abx é"), max_size=12), max_size=12)
 
 
-def search(spool: Spool, pattern: str | Pattern, limit: int) -> tuple[list[tuple[int, str]], bool]:
+def lines_with(text: str) -> Pattern:
+    return compile_pattern(text, within_lines=True)
+
+
+def search(spool: Spool, text: str, limit: int) -> tuple[list[tuple[int, str]], bool]:
     """Run all steps of a search at once."""
-    task = Search(spool, pattern, limit)
+    task = Search(spool, lines_with(text), limit)
     while not task.step():
         pass
     return task.matches, task.more
@@ -60,7 +64,7 @@ def test_lines_across_slices_disk_and_memory_are_found_once() -> None:
     for line in lines:
         spool.append(f"{line}\r\n".encode())
     assert spool.on_disk > 500_000
-    task = Search(spool, r"line \d*77\b", 10_000)
+    task = Search(spool, lines_with(r"line \d*77\b"), 10_000)
     steps = 1
     while not task.step():
         steps += 1
@@ -74,7 +78,7 @@ def test_no_line_is_missed_or_torn_where_slices_meet() -> None:
     spool = make(memory=1 << 21)
     for n in range(90_000):
         spool.append(b"%06d\n" % n)
-    task = Search(spool, r"^\d{6}$", 100_000)
+    task = Search(spool, lines_with(r"^\d{6}$"), 100_000)
     steps = 1
     while not task.step():
         steps += 1
@@ -121,7 +125,7 @@ def test_all_lines_together_fit_into_a_reply() -> None:
 def test_output_that_comes_during_a_search_is_not_searched() -> None:
     spool = make()
     spool.append(b"a\n" * 300_000)
-    task = Search(spool, "b", 10)
+    task = Search(spool, lines_with("b"), 10)
     while not task.step():
         spool.append(b"b\n")
     assert task.matches == []
@@ -132,7 +136,7 @@ def test_no_pattern_blocks_a_search(text: str) -> None:
     spool = make(memory=1 << 22)
     for n in range(200_000):
         spool.append(b"ab" if n * n % 7 < 3 else b"ba")
-    task = Search(spool, text, 10)
+    task = Search(spool, lines_with(text), 10)
     worst = 0.0
     for _ in range(3):
         began = time.process_time()
@@ -142,10 +146,10 @@ def test_no_pattern_blocks_a_search(text: str) -> None:
     assert worst < 0.5
 
 
-def test_a_pattern_is_compiled_or_text_and_an_invalid_one_is_refused() -> None:
+def test_no_match_crosses_lines_and_an_invalid_pattern_is_refused() -> None:
     spool = make()
     spool.append(b"foo\nbar\n")
-    assert search(spool, compile_pattern(r"o\s*b|bar"), 9) == ([(4, "bar")], False)
+    assert search(spool, r"o\s*b|bar", 9) == ([(4, "bar")], False)
     with pytest.raises(RpcError, match="cannot be used"):
         search(spool, "(", 9)
     assert search(make(), "x*", 9) == ([], False)
@@ -155,7 +159,7 @@ def test_a_pattern_is_compiled_or_text_and_an_invalid_one_is_refused() -> None:
 def test_a_step_is_bounded_and_the_next_resumes_after_it(line: bytes) -> None:
     spool = Spool(1 << 20, 0, None, Budget(0))
     spool.append((line + b"\n") * 3_000 + b"b")
-    search, steps, seen = Search(spool, "b|^$", 10_000), 1, 0
+    search, steps, seen = Search(spool, lines_with("b|^$"), 10_000), 1, 0
     while not search.step():
         assert len(search.matches) - seen <= 500
         seen, steps = len(search.matches), steps + 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from haftd.regex import Match, Pattern
 
-from .patterns import compile_pattern, slice_size
+from .patterns import slice_size
 from .spool import Spool
 from .text import STRIPPED, Rendering, read_head
 
@@ -24,7 +24,7 @@ _MAX_STEP_MATCHES = 500
 
 
 class Search:
-    """Search by steps, with checkpoints between; raises `invalid_params` for a bad pattern."""
+    """Search by steps, with checkpoints between, for a pattern compiled `within_lines`."""
 
     __slots__ = (
         "_at",
@@ -43,7 +43,7 @@ class Search:
     def __init__(
         self,
         spool: Spool,
-        pattern: str | Pattern,
+        pattern: Pattern,
         limit: int,
         rendering: Rendering = STRIPPED,
     ) -> None:
@@ -53,9 +53,8 @@ class Search:
         """Stopped early: there may be further matches."""
         self._spool = spool
         self._rendering = rendering
-        text = pattern if isinstance(pattern, str) else pattern.pattern.removeprefix("(?m)")
-        self._pattern = compile_pattern(text, within_lines=True)
-        self._size = slice_size(self._pattern)
+        self._pattern = pattern
+        self._size = slice_size(pattern)
         self._limit = limit
         self._left = _MAX_REPLY
         self._at = 0

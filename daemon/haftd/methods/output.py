@@ -24,7 +24,7 @@ from .base import DeferredReply
 
 def output_search(access: Access, caller: Caller, params: SearchParams) -> DeferredReply:
     """Return the matching lines, oldest first per handle; the read offset stays."""
-    compile_pattern(params.pattern, within_lines=True)
+    pattern = compile_pattern(params.pattern, within_lines=True)
     if isinstance(params.ids, UnsetType):
         access.handles()
         handles = access.reachable(caller, access.session_of(caller, params))
@@ -36,7 +36,7 @@ def output_search(access: Access, caller: Caller, params: SearchParams) -> Defer
         more = False
         for handle in handles:
             room = params.max_matches - len(matches)
-            search = Search(handle.spool, params.pattern, room, handle.rendering)
+            search = Search(handle.spool, pattern, room, handle.rendering)
             while not search.step():
                 await trio.lowlevel.checkpoint()
             matches += [
