@@ -377,8 +377,14 @@ def test_ps_shows_a_row_per_handle(serve: Serve, capsys: Capture) -> None:
     assert main(["ps", "-a"]) == 0
     assert daemon.calls("handles/list")[1]["session"] == "*"
     out, err = capsys.readouterr()
+    assert err == "" and [line.split()[0] for line in out.splitlines()] == ["ID", "a", "bb", "old"]
+    old["session"] = "other"
+    assert main(["ps", "-a"]) == 0
+    out, err = capsys.readouterr()
     assert out.startswith("SESSION") and err == ""
     assert [line.split()[1] for line in out.splitlines()] == ["ID", "a", "bb", "old"]
+    assert main(["ps", "-a", "--session", "other"]) == 0
+    assert capsys.readouterr().out.startswith("SESSION")
     live["needs"] = "secret"
     assert main(["ps", "-a"]) == 0
     out, _ = capsys.readouterr()

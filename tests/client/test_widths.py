@@ -53,30 +53,68 @@ def test_help_is_80_columns_wide_without_a_terminal(
     assert 70 < max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
-def test_ps_shows_every_column_at_80(serve: Serve) -> None:
+def _listed(id: str, **fields: Any) -> dict[str, Any]:
     row = {"command": "make -j4 " + "x" * 200, "root": "/", "started_at": 1.0, "bytes": 2048}
-    one = {**running("a-name-of-some-length"), **row, "age_s": 3675.0}
-    one |= {"pid": 4_000_000, "cpu_s": 75.0, "memory": 300 << 20}
+    one = {**running(id), **row, "age_s": 3675.0, "pid": 4_000_000, "cpu_s": 75.0}
     one.pop("content", None)
+    return {**one, "memory": 300 << 20, **fields}
+
+
+def _ps_at_80(serve: Serve, handles: list[dict[str, Any]], *words: str) -> list[str]:
+    """Return the lines that `haft ps` shows in a terminal."""
 
     def answer(request: dict[str, Any], peer: Peer) -> Any:
-        return {"handles": [one]}
+        return {"handles": handles}
 
     serve(answer)
     control, terminal = pty.openpty()
     ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
     env = {k: v for k, v in os.environ.items() if k != "COLUMNS"} | {"TERM": "dumb"}
     done = subprocess.run(
-        [sys.executable, "-m", "haft", "ps"], stdout=terminal, stderr=subprocess.PIPE, env=env
+        [sys.executable, "-m", "haft", "ps", *words],
+        stdout=terminal,
+        stderr=subprocess.PIPE,
+        env=env,
     )
     os.close(terminal)
     shown = os.read(control, 65_536).decode().splitlines()
     os.close(control)
-    assert done.returncode == 0 and len(shown) == 2
+    assert done.returncode == 0 and len(shown) == 1 + len(handles)
     assert all(len(line) <= 80 for line in shown)
+    return shown
+
+
+def test_ps_shows_every_column_at_80(serve: Serve) -> None:
+    shown = _ps_at_80(serve, [_listed("a-name")])
     assert shown[0].split() == HEAD
     for cell in ("running", "4000000", "1h1m", "1m15s", "300M", "2.0K", "make"):
         assert cell in shown[1]
+
+
+def test_ps_at_80_cuts_no_id_state_or_need(serve: Serve) -> None:
+    id = "tool_call.modify_file.call_7"
+    live = [_listed(id, needs="decision", session="work"), _listed("b", suspended=True)]
+    shown = _ps_at_80(serve, live, "-a")
+    assert shown[0].split() == ["SESSION", *HEAD[:3], "NEEDS", "AGE", "COMMAND"]
+    assert shown[1].split()[:5] == ["work", id, "run", "running", "decision"]
+    assert shown[2].split()[:5] == ["default", "b", "run", "suspended", "-"]
+    assert shown[1].endswith("…")
+
+
+def test_columns_are_left_out_in_their_order_before_a_cell_is_cut() -> None:
+    rows = [("ID", "CPU", "OUTPUT", "COMMAND"), ("i" * 20, "1m15s", "2.0K", "c" * 40)]
+    options = {"whole": ("ID", "CPU", "OUTPUT"), "spare": ("OUTPUT", "CPU")}
+    heads = [fit(rows, room, **options)[0].split() for room in (45, 44, 37, 36)]
+    assert heads == [
+        list(rows[0]),
+        ["ID", "CPU", "COMMAND"],
+        ["ID", "CPU", "COMMAND"],
+        ["ID", "COMMAND"],
+    ]
+    for room in range(28, 60):
+        lines = fit(rows, room, **options)
+        assert max(map(len, lines)) <= room and lines[1].startswith("i" * 20 + " ")
+    assert max(map(len, fit(rows, 14, **options))) <= 14
 
 
 def test_the_widest_column_gives_way_first() -> None:

@@ -12,7 +12,7 @@ from ..errors import HaftError
 
 TYPE_CHECKING = False  # `typing` takes 3 ms
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any, Literal, TextIO
 
     When = Literal["auto", "always", "never"]
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _REASONED = ("exit", "limit")
 _USUAL_COLUMNS = 80
 _MIN_COLUMN = 6
+_USEFUL_COLUMN = 8
+"""The text of a cut cell that is worth a column of figures."""
 _GAP = "  "
 WHEN = ("auto", "always", "never")
 _when: When = "auto"
@@ -198,32 +200,68 @@ def columns() -> int:
         return _USUAL_COLUMNS
 
 
-def table(rows: Sequence[Sequence[str]], narrow: Sequence[Sequence[str]] | None = None) -> None:
-    """Write rows in columns below the first row. A terminal gets every column: of `narrow` cells,
-    or with the widest cut."""
+def table(
+    rows: Sequence[Sequence[str]],
+    narrow: Sequence[Sequence[str]] | None = None,
+    *,
+    whole: Collection[str] = (),
+    spare: Sequence[str] = (),
+) -> None:
+    """Write rows in columns below the first row. In a terminal that is too narrow they are those
+    of `narrow`, and fitted: see `fit`."""
     tty = sys.stdout is not None and sys.stdout.isatty()
     lines = fit(rows, None)
     if tty and max(map(len, lines)) > columns():
-        lines = fit(rows if narrow is None else narrow, columns())
+        lines = fit(rows if narrow is None else narrow, columns(), whole=whole, spare=spare)
     for number, text in enumerate(lines):
         write(paint_stdout(text, "bold" if number == 0 else None) + "\n")
 
 
-def fit(rows: Sequence[Sequence[str]], room: int | None) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    spare = 0 if room is None else sum(widths) + len(_GAP) * (len(widths) - 1) - room
-    while spare > 0 and max(widths) > _MIN_COLUMN:
-        # The last of the widest.
-        widest = max(range(len(widths)), key=lambda i: (widths[i], i))
-        widths[widest] -= 1
-        spare -= 1
+def fit(
+    rows: Sequence[Sequence[str]],
+    room: int | None,
+    *,
+    whole: Collection[str] = (),
+    spare: Sequence[str] = (),
+) -> list[str]:
+    """Return the lines of a table, at most `room` wide if that has place for all columns.
+
+    `spare` columns are left out, in order, until the others have room: `whole` ones entirely, any
+    other with some of its text. Then the widest of these others are cut, and `whole` ones only as
+    a last resort.
+    """
+    widths = {cells[0]: max(map(len, cells)) for cells in zip(*rows, strict=True)}
+    if room is not None:
+        room += len(_GAP)
+        for name in spare:
+            if sum(_needed(width, n in whole) for n, width in widths.items()) <= room:
+                break
+            widths.pop(name, None)
+        _cut(widths, [name for name in widths if name not in whole], room)
+        _cut(widths, list(widths), room)
+    places = [(place, widths[name]) for place, name in enumerate(rows[0]) if name in widths]
     return [
         _GAP.join(
-            (cell if len(cell) <= width else cell[: width - 1] + "…").ljust(width)
-            for cell, width in zip(row, widths, strict=True)
+            (row[place] if len(row[place]) <= width else row[place][: width - 1] + "…").ljust(width)
+            for place, width in places
         ).rstrip()
         for row in rows
     ]
+
+
+def _needed(width: int, is_whole: bool) -> int:
+    return len(_GAP) + (width if is_whole else min(width, _USEFUL_COLUMN))
+
+
+def _cut(widths: dict[str, int], names: Sequence[str], room: int) -> None:
+    """Narrow the widest of the columns, the last of them, until all fit."""
+    over = sum(widths.values()) + len(_GAP) * len(widths) - room
+    while over > 0 and names:
+        widest = max(reversed(names), key=lambda name: widths[name])
+        if widths[widest] <= _MIN_COLUMN:
+            break
+        widths[widest] -= 1
+        over -= 1
 
 
 def failed(state: Json) -> bool:

@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
         show.line("haft approvals: nothing awaits approval")
         return 0
     head = ("ID", "SESSION", "HANDLE", "TOOL", "ACTION", "ARGUMENTS")
-    show.table([head, *map(_row, approvals)])
+    show.table([head, *map(_row, approvals)], whole=("ID",))
     return 0
 
 

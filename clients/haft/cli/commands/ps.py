@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 
 from ...errors import RemoteError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 Running handles come first, then stopped ones, the latest first. Handles that stopped more than a
 minute ago are only counted without -a, and finished calls of tools are left out; --json has all.
+SESSION is shown where a handle is of another session than this command's.
 
 examples:
   haft ps
@@ -25,6 +27,8 @@ examples:
 """
 
 _HEAD = ("ID", "TOOL", "STATE", "PID", "AGE", "CPU", "MEMORY", "OUTPUT", "COMMAND")
+_WHOLE = ("ID", "STATE", "NEEDS", "PID", "AGE", "CPU", "MEMORY", "OUTPUT")
+_SPARE = ("OUTPUT", "MEMORY", "CPU", "PID", "AGE", "TOOL")
 _RECENT_S = 60.0
 _CALL = r"call\.[0-9a-f]{16}"
 """Daemon's id for a call without an action."""
@@ -63,12 +67,21 @@ def run(options: argparse.Namespace) -> int:
         (info for info in infos if whole or _seconds_since_stop(info) <= _RECENT_S),
         key=_seconds_since_stop,
     )
-    show.table(_rows(shown, every), narrow=_rows(shown, every, narrow=True))
+    every = every and {info["session"] for info in shown} != {_own_session(options)}
+    show.table(
+        _rows(shown, every), narrow=_rows(shown, every, narrow=True), whole=_WHOLE, spare=_SPARE
+    )
     if hidden := len(infos) - len(shown):
         show.line(f"haft ps: {hidden} stopped more than a minute ago; -a shows all", "dim")
     if elsewhere:
         show.line(f"haft ps: {_counted(elsewhere)}; --every-session shows them", "dim")
     return 0
+
+
+def _own_session(options: argparse.Namespace) -> str:
+    """Return the session of a command without --session, or with this one's if that names one."""
+    named = session(options)
+    return (os.environ.get("HAFT_SESSION") if named == "*" else named) or "default"
 
 
 def _other_sessions(haft: BlockingConnection, encoded: bytes) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     if not inquiries:
         show.line("haft questions: there are no open questions")
         return 0
-    show.table([("ID", "SESSION", "HANDLE", "QUESTION"), *map(_row, inquiries)])
+    show.table([("ID", "SESSION", "HANDLE", "QUESTION"), *map(_row, inquiries)], whole=("ID",))
     return 0
 
 
