@@ -7,7 +7,7 @@ import os
 import site
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -34,7 +34,7 @@ from haftd.core.handles import Handle
 from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions, Turns
 from haftd.core.spool import Budget, Spool
-from haftd.daemon import Daemon, Facts, cut_output
+from haftd.daemon import Daemon, Facts, Reload
 from haftd.executions.calls import Calls, LaunchSettings, find_askpass
 from haftd.executions.descriptions import Describer, builtin_for
 from haftd.executions.helpers import HelperRunner
@@ -326,8 +326,6 @@ def assemble(
             parts,
             catalogue,
             facts,
-            audit,
-            registry,
             lambda changed: inquiries.replace(backends(changed)),
             servers,
         ),
@@ -506,11 +504,9 @@ def _reloader(
     parts: Parts,
     catalogue: Catalogue,
     facts: Facts,
-    audit: Audit,
-    registry: Registry,
     take_inquiry: Callable[[InquirySettings], None],
     servers: Servers,
-) -> Callable[[], Awaitable[tuple[Problem, ...]]]:
+) -> Reload:
     """Return the serialised reload function, which reads files in a thread.
 
     `take_inquiry` applies a changed `[inquiry]`; other changed settings are problems.
@@ -526,7 +522,7 @@ def _reloader(
             import_module("haftd.inquiries.llm.backend")
         return settings, problems, catalogue.read(settings.toolpack.enable)
 
-    async def reload() -> tuple[Problem, ...]:
+    async def reload() -> None:
         nonlocal applied
         settings = applied
         try:
@@ -555,8 +551,5 @@ def _reloader(
         unanswering = _backend_problems(parts, settings)
         facts.problems = [*problems, *unanswering, *runtime_problems(), *catalogue.problems]
         log.info("reloaded", tools=len(catalogue), problems=len(facts.problems))
-        stores = (*audit.problems, *catalogue.store_problems)
-        stores = (*catalogue.server_problems, *stores)
-        return (*facts.problems, *stores, *cut_output(registry, facts.budget))
 
     return reload

@@ -26,8 +26,8 @@ from haftd.runtimes.mcp.servers import Servers
 from haftd.subscriptions import Subscriptions
 from haftd.tools.catalogue import Catalogue
 
-Reload = Callable[[], Awaitable[tuple[Problem, ...]]]
-"""Reload configuration and definitions; return all problems."""
+Reload = Callable[[], Awaitable[None]]
+"""Reload configuration and definitions."""
 
 
 class Facts(msgspec.Struct):
@@ -78,7 +78,18 @@ class Daemon(msgspec.Struct):
     """Request the stop, for the named client."""
 
 
-def cut_output(registry: Registry, budget: Budget) -> Iterator[Problem]:
+def known_problems(daemon: Daemon) -> tuple[Problem, ...]:
+    return (
+        *daemon.facts.problems,
+        *daemon.catalogue.failed_descriptions(),
+        *daemon.catalogue.server_problems,
+        *daemon.audit.problems,
+        *daemon.catalogue.store_problems,
+        *_cut_output(daemon.registry, daemon.facts.budget),
+    )
+
+
+def _cut_output(registry: Registry, budget: Budget) -> Iterator[Problem]:
     """Yield the reasons for output cut since the start."""
     if budget.faults:
         times = "once" if budget.faults == 1 else f"{budget.faults} times"

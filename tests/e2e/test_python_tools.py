@@ -285,6 +285,23 @@ def test_a_fault_in_a_tool_file_is_named(daemon: RunningDaemon, text: str, why: 
             wire.call("tools/call", tool="f", arguments={})
 
 
+def test_the_problem_of_a_tool_file_is_known_at_its_reload_and_goes_with_the_file(
+    daemon: RunningDaemon, tmp_path: Path
+) -> None:
+    daemon.tools(FAULTS[0][0], "faulty.py")
+    with daemon.connect() as wire:
+        reload = wire.call("tools/reload")
+        (problem,) = reload["problems"]
+        assert "has no form in JSON" in problem["message"]
+        assert wire.call("daemon/status")["problems"] == [problem]
+        listed = wire.call("tools/list", root=str(tmp_path))
+        assert listed["problems"] == [problem] and len(listed["tools"]) == reload["tools"]
+        (daemon.config / "haft/tools/faulty.py").unlink()
+        assert wire.call("tools/reload")["problems"] == []
+        assert "problems" not in wire.call("tools/list", root=str(tmp_path))
+        assert wire.call("daemon/status")["problems"] == []
+
+
 def package(folder: Path) -> None:
     """Install a package with a function as a tool."""
     (folder / "acme_tools.py").write_text(

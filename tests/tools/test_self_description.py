@@ -370,7 +370,10 @@ def test_an_older_program_without_an_answer_is_no_problem() -> None:
     assert descriptions.refusal(definition, "/a", ()) is None and not descriptions.lacks(
         definition, "/a"
     )
-    assert descriptions.problems([definition], "/a") == () and descriptions.failures() == ()
+    assert (
+        descriptions.problems([definition], "/a") == ()
+        and descriptions.failures([definition]) == ()
+    )
 
 
 def test_a_programs_long_texts_are_in_the_description_only() -> None:

@@ -60,7 +60,7 @@ def table(daemon: Daemon, services: StartServices) -> dict[str, tuple[type[Any],
     access, router, turns = services.access, daemon.inquiries, daemon.turns
     catalogue, audit, queues = daemon.catalogue, daemon.audit, daemon.notices
     limits = daemon.settings.limits
-    reload = partial(tools.tools_reload, catalogue, daemon.reload)
+    reload = partial(tools.tools_reload, daemon)
     served: dict[str, MethodHandler] = {
         "initialize": partial(initialize.initialize, access, daemon.facts, limits),
         "ping": initialize.ping,

@@ -18,7 +18,7 @@ from haftd.audit import Audit
 from haftd.caller import Caller
 from haftd.core.lifecycle import State
 from haftd.core.registry import Registry
-from haftd.daemon import Daemon, Facts, cut_output
+from haftd.daemon import Daemon, Facts, known_problems
 from haftd.metrics import is_psutil_loaded, load_psutil, own_metrics
 
 from .access import Access
@@ -64,14 +64,7 @@ def _status(daemon: Daemon, access: Access, caller: Caller) -> StatusResult:
         descriptors=figures.descriptors,
         threads=figures.threads,
         spooled=spooled,
-        problems=(
-            *facts.problems,
-            *daemon.catalogue.descriptions.failures(),
-            *daemon.catalogue.server_problems,
-            *daemon.audit.problems,
-            *daemon.catalogue.store_problems,
-            *cut_output(daemon.registry, facts.budget),
-        ),
+        problems=known_problems(daemon),
         questions=tuple(_questions(daemon, caller)),
         path=facts.path,
         managed=facts.managed,

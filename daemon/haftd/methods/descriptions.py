@@ -113,6 +113,18 @@ def missing_descriptions(
     return ready
 
 
+async def describe_files(starter: Starter, describer: Describer) -> None:
+    """Wait for the descriptions of the user's Python tool files, whose faults show only then.
+
+    Other programs are asked on first need, in the root of that need.
+    """
+    if starter.stopping:
+        return
+    tools = [tool for tool in starter.catalogue.self_describing() if tool.file.endswith(".py")]
+    root = starter.launch_settings.root
+    await describer.ask(describer.lacking(tools, root), root)
+
+
 def described(
     starter: Starter, describer: Describer, method: str, serve: MethodHandler
 ) -> MethodHandler:

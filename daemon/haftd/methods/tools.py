@@ -19,12 +19,13 @@ from haft_protocol.methods import (
     ToolsListResult,
 )
 from haftd.caller import Caller
-from haftd.daemon import Reload
+from haftd.daemon import Daemon, known_problems
 from haftd.executions.starter import Starter
 from haftd.threads import run_in_thread
 from haftd.tools.catalogue import Catalogue
 
 from .base import DeferredReply
+from .descriptions import describe_files
 
 
 def tools_list(
@@ -75,10 +76,9 @@ def _with_refusal(
     return replace(description, access=(f"Refused here: {refusal}", *description.access))
 
 
-def tools_reload(
-    catalogue: Catalogue, reload: Reload, caller: Caller, params: Empty
-) -> DeferredReply:
-    """Reload the definitions; running handles keep theirs.
+def tools_reload(daemon: Daemon, caller: Caller, params: Empty) -> DeferredReply:
+    """Reload the definitions, and wait for the descriptions of Python tool files; running handles
+    keep their definitions.
 
     Raises `not_authorized`, since definitions decide about approvals.
     """
@@ -86,11 +86,16 @@ def tools_reload(
         raise caller.refusal("have definitions read again, which say what is asked first")
 
     async def reloaded() -> ReloadResult:
-        problems = await reload()
-        unlisted = sum(tool.self_describing for tool in catalogue.self_describing())
+        await daemon.reload()
+        await describe_files(daemon.starter, daemon.describer)
+        catalogue, root = daemon.catalogue, daemon.starter.launch_settings.root
+        unlisted = sum(
+            tool.self_describing and catalogue.descriptions.lacks(tool, root)
+            for tool in catalogue.self_describing()
+        )
         if (lister := catalogue.lister("generic", None, None)) is not None:
             await run_in_thread(lister)
         count = len(catalogue.listing("generic")[0]) + unlisted
-        return ReloadResult(tools=count, problems=problems)
+        return ReloadResult(tools=count, problems=known_problems(daemon))
 
     return DeferredReply(reloaded)

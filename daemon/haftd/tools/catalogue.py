@@ -174,6 +174,14 @@ class Catalogue:
         rules = [problem for problem in self.problems if is_about_rules(problem)]
         return (*rules, *undescribed, *self.server_problems)
 
+    def failed_descriptions(self) -> tuple[Problem, ...]:
+        """Return the failures to describe a tool of the user's own, or of a root whose tools were
+        read since the last reload."""
+        tools = list(self.own.toolset.self_describing)
+        for project in self._roots.values():
+            tools += project.added_tools(self.own)
+        return self.descriptions.failures(tools)
+
     def unlisted_servers(self, name: str | None = None, root: str | None = None) -> list[str]:
         """Return the servers that must list their tools before this tool, or the whole list, is complete."""
         unlisted = [state.name for state in self.servers.values() if state.tools is None]

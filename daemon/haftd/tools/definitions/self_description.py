@@ -294,8 +294,10 @@ class Descriptions:
             tool.may_describe and not tool.older and tool in self._failures
         )
 
-    def failures(self) -> tuple[Problem, ...]:
-        return tuple(self._problem(tool, None) for tool in list(self._failures) if not tool.older)
+    def failures(self, tools: Iterable[Tool]) -> tuple[Problem, ...]:
+        return tuple(
+            self._problem(tool, None) for tool in tools if tool in self._failures and not tool.older
+        )
 
     def _problem(self, tool: Tool, root: str | None) -> Problem:
         return problem(tool.file, f"tools.{tool.name}", self._failure_text(tool, root), tool.line)

@@ -178,6 +178,11 @@ class ProjectTools:
                     problems.append(problem(tool.file, f"tools.{name}", message, tool.line))
         self.toolset = Toolset({**own.toolset.tools, **tools}, tuple(problems))
 
+    def added_tools(self, own: UserTools) -> list[Tool]:
+        """Return the root's self-describing tools; none before a `refresh` beside `own`."""
+        is_current = self._sources[:1] == (own,)
+        return [tool for tool in self.toolset.self_describing if tool.root and is_current]
+
     def former(self, name: str) -> Tool | None:
         return self._former.get(name)
 
