@@ -44,7 +44,7 @@ from .base import DeferredReply, HandleWait, PendingReply
 from .conditions import Reading, condition_of
 
 _TEXTS = ("content", "result", "output")
-_SAVING = ("delta", "answer", "all", "tail")
+_TEXT_VIEWS = ("delta", "answer", "all", "tail")
 """Views whose truncated text goes into a file."""
 DEADLINE_MS = 10_000
 PIPE_BOUND_MS = 250
@@ -132,6 +132,12 @@ async def _save(handle: Handle) -> None:
             await trio.lowlevel.checkpoint()
 
 
+async def _saved(handle: Handle, look_again: Callable[[], object]) -> object:
+    """Save a long text, then read it."""
+    await _save(handle)
+    return look_again()
+
+
 def look(
     supervisor: Supervisor,
     params: FetchParams | SpawnParams,
@@ -145,8 +151,8 @@ def look(
 ) -> HandleState | PendingReply:
     """Return the requested view; `delta` and `answer` move the read offset.
 
-    A long text defers the reply, and the reading of one that is saved first, if `save`. `input_state` is the input state just read, `typed` the call's own
-    input.
+    A long text defers the reply, and the reading of one that is saved first, if `save`.
+    `input_state` is the input state just read, `typed` the call's own input.
     """
     view = params.view
     cursor = None
@@ -155,22 +161,20 @@ def look(
     execution = supervisor.execution_of(handle)
     screen: Screen | UnsetType = UNSET
     terminal, painted, viewed = None, "", None
+    has_text = view in _TEXT_VIEWS
     if view == "screen":
         screen = _screen(params, handle, execution)
-    elif view in ("raw", "paint"):
+    elif not has_text:
         terminal = _terminal_reader(params)
         painted = _painted(handle, execution, terminal) if view == "paint" else ""
-    now = trio.current_time()
-    start = requested_start(handle, view, cursor)
-    if save and view in _SAVING and handle.takes_long_to_save(start, params.max_bytes):
-
-        async def saved() -> object:
-            await _save(handle)
-            return look(
-                supervisor, params, handle, waited, None, typed, is_reader=is_reader, save=False
+    if save and has_text and handle.stopped:
+        start = requested_start(handle, view, cursor)
+        if handle.takes_long_to_save(start, params.max_bytes):
+            look_again = partial(
+                look, supervisor, params, handle, waited, None, typed, is_reader=is_reader
             )
-
-        return DeferredReply(saved)
+            return DeferredReply(partial(_saved, handle, partial(look_again, save=False)))
+    now = trio.current_time()
     input_wanted: InputWanted | UnsetType | None = UNSET
     suspended = False
     if execution is not None and handle.state is State.RUNNING:
@@ -196,10 +200,11 @@ def look(
         save=save,
         defer=may_defer,
     )
-    if view in ("screen", "paint") and cursor is None:  # a cursor has no earlier screen
+    if view == "raw":
+        if spans := handle.stderr_spans.between(begin, state.cursor):
+            state = structs.replace(state, stderr=spans)
+    elif not has_text and cursor is None:  # a cursor has no earlier screen
         viewed = handle.spool.end
-    elif view == "raw" and (spans := handle.stderr_spans.between(begin, state.cursor)):
-        state = structs.replace(state, stderr=spans)
     if is_reader:
         handle.read(read_of(state, text_view, cursor, viewed), now)
     if type(state) is Stopped:

@@ -172,8 +172,15 @@ class Connection:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             self._outbox = Outbox(self._wire, nursery, self._context.limits.max_queued, self._gone)
+            clients, limits = self._context.clients, self._context.limits
+            requests = ClientRequests(self._caller, self._outbox, self._request, limits.max_nesting)
             try:
-                await self._listen()
+                clients.open(requests)
+                try:
+                    with self._reading:
+                        await self._read()
+                finally:
+                    clients.close(self._caller)
                 await self._deliver()
             except Disconnected as why:
                 self._gone(str(why))
@@ -196,18 +203,9 @@ class Connection:
             self._context.dispatcher.complete(call.request, call.cancelled)
             self._note_answer()
 
-    async def _listen(self) -> None:
-        wire, outbox, clients = self._wire, self._outbox, self._context.clients
-
-        def send(message: bytes) -> None:
-            outbox.send(wire.frame(message))
-
-        clients.open(ClientRequests(self._caller, outbox, send, self._context.limits.max_nesting))
-        try:
-            with self._reading:
-                await self._read()
-        finally:
-            clients.close(self._caller)
+    def _request(self, message: bytes) -> None:
+        """Send a request of the daemon."""
+        self._outbox.send(self._wire.frame(message))
 
     async def _read(self) -> None:
         wire, outbox, caller = self._wire, self._outbox, self._caller
