@@ -58,7 +58,7 @@ def test_after_the_kill():
 """,
     "test_folders_a.py": """
 def test_folder(tmp_path):
-    assert tmp_path.parent.name.startswith("worker")
+    assert tmp_path.parent.name.startswith("w")
     (tmp_path / "file").touch()
     assert len(list(tmp_path.iterdir())) == 1
 """,

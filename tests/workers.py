@@ -180,7 +180,7 @@ class _Workers:
         if pid == 0:
             for one in (ours, *self._workers):
                 one.close()
-            _work(self._session, theirs, basetemp / f"worker{number}", ahead)
+            _work(self._session, theirs, basetemp / f"w{number}", ahead)
         theirs.close()
         self._workers[ours] = _Worker(pid, ahead)
         if ahead is None:

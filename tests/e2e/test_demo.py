@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 
-def test_the_demonstration_runs_to_its_end_and_leaves_nothing(tmp_path: Path) -> None:
-    env = {**os.environ, "TMPDIR": str(tmp_path)}
+def test_the_demonstration_runs_to_its_end_and_leaves_nothing(short_tmp: Path) -> None:
+    env = {**os.environ, "TMPDIR": str(short_tmp)}
     done = subprocess.run(
         [sys.executable, "-m", "haft.demo"], env=env, capture_output=True, text=True, timeout=120
     )
@@ -21,4 +21,4 @@ def test_the_demonstration_runs_to_its_end_and_leaves_nothing(tmp_path: Path) ->
         "-but the haft of it, friend, is mine.",
         "+but the haft of it, friend, was mine.",
     ]
-    assert list(tmp_path.iterdir()) == []
+    assert list(short_tmp.iterdir()) == []
