@@ -1089,7 +1089,7 @@ export interface SearchParams {
   max_matches?: number;
 }
 
-/** The matches; `more`: the limit was met, so there may be more. */
+/** The matches, of 2 MiB at most; `more`: this or `max_matches` was met, so there may be more. */
 export interface SearchResult {
   /** the lines, oldest first in each handle */
   matches: FoundLine[];

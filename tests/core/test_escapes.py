@@ -12,7 +12,7 @@ from haftd.core import long_strings
 from haftd.core.escapes import MAX_SEQUENCE, decode, end_broken_string, pending
 from haftd.core.long_strings import LongStrings
 from haftd.core.patterns import OutputMatcher, compile_pattern
-from haftd.core.search import Search
+from haftd.core.search import LineBudget, Search
 from haftd.core.text import STRIPPED, Rendering, cut, last_line, omission_line, shown_end
 from haftd.runtimes.terminal.transcript import Transcript
 from tests.core.disks import make
@@ -177,7 +177,9 @@ def test_search_and_patterns_look_over_a_long_string(rendering: Rendering) -> No
     spool = make(memory=1 << 23)
     string = b"\x1bPq" + b"needle" * 300_000 + b"\x1b\\"
     spool.append(b"one\nnee" + string + b"dle\nlast needle" + string + b"\nneedle" + string)
-    search = Search(spool, compile_pattern("needle$", within_lines=True), 10, rendering)
+    search = Search(
+        spool, compile_pattern("needle$", within_lines=True), 10, LineBudget(1_000), rendering
+    )
     while not search.step():
         pass
     size = 7 + len(string) + 4

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
 from haftd.core.patterns import compile_pattern
-from haftd.core.search import Search
+from haftd.core.search import LineBudget, Search
 from haftd.core.spool import Budget, Spool
 from haftd.regex import Pattern
 from tests.core.disks import make
@@ -24,7 +24,7 @@ def lines_with(text: str) -> Pattern:
 
 def search(spool: Spool, text: str, limit: int) -> tuple[list[tuple[int, str]], bool]:
     """Run all steps of a search at once."""
-    task = Search(spool, lines_with(text), limit)
+    task = Search(spool, lines_with(text), limit, LineBudget(1 << 30))
     while not task.step():
         pass
     return task.matches, task.more
@@ -64,7 +64,7 @@ def test_lines_across_slices_disk_and_memory_are_found_once() -> None:
     for line in lines:
         spool.append(f"{line}\r\n".encode())
     assert spool.on_disk > 500_000
-    task = Search(spool, lines_with(r"line \d*77\b"), 10_000)
+    task = Search(spool, lines_with(r"line \d*77\b"), 10_000, LineBudget(1 << 30))
     steps = 1
     while not task.step():
         steps += 1
@@ -78,7 +78,7 @@ def test_no_line_is_missed_or_torn_where_slices_meet() -> None:
     spool = make(memory=1 << 21)
     for n in range(90_000):
         spool.append(b"%06d\n" % n)
-    task = Search(spool, lines_with(r"^\d{6}$"), 100_000)
+    task = Search(spool, lines_with(r"^\d{6}$"), 100_000, LineBudget(1 << 30))
     steps = 1
     while not task.step():
         steps += 1
@@ -114,18 +114,25 @@ def test_a_long_line_is_shown_around_its_match() -> None:
     assert two == (spool.end - 12, "last needle") and not more
 
 
-def test_all_lines_together_fit_into_a_reply() -> None:
-    spool = make(memory=1 << 25)
-    for _ in range(4000):
-        spool.append(b"z" * 4000 + b"\n")
-    matches, more = search(spool, "z", 10_000)
-    assert more and sum(len(line) for _, line in matches) < 5_000_000
+@pytest.mark.parametrize("line", [b"", b"z" * 3_000, b"\xff" * 3_000, b"z" * 5_000])
+def test_searches_with_one_budget_share_its_bytes(line: bytes) -> None:
+    spool = make(memory=1 << 22)
+    spool.append((line + b"\n") * 100 + b"end")
+    budget, sizes, more = LineBudget(40_000), [], []
+    for _ in range(3):
+        task = Search(spool, lines_with(""), 70, budget)
+        while not task.step():
+            pass
+        sizes.append(sum(128 + len(text.encode()) for _, text in task.matches))
+        more.append(task.more)
+    assert more == [True] * 3 and sum(sizes) == budget.spent <= 40_000
+    assert sizes[0] > 8_000 and budget.spent > 20_000
 
 
 def test_output_that_comes_during_a_search_is_not_searched() -> None:
     spool = make()
     spool.append(b"a\n" * 300_000)
-    task = Search(spool, lines_with("b"), 10)
+    task = Search(spool, lines_with("b"), 10, LineBudget(1 << 30))
     while not task.step():
         spool.append(b"b\n")
     assert task.matches == []
@@ -136,7 +143,7 @@ def test_no_pattern_blocks_a_search(text: str) -> None:
     spool = make(memory=1 << 22)
     for n in range(200_000):
         spool.append(b"ab" if n * n % 7 < 3 else b"ba")
-    task = Search(spool, lines_with(text), 10)
+    task = Search(spool, lines_with(text), 10, LineBudget(1 << 30))
     worst = 0.0
     for _ in range(3):
         began = time.process_time()
@@ -159,7 +166,7 @@ def test_no_match_crosses_lines_and_an_invalid_pattern_is_refused() -> None:
 def test_a_step_is_bounded_and_the_next_resumes_after_it(line: bytes) -> None:
     spool = Spool(1 << 20, 0, None, Budget(0))
     spool.append((line + b"\n") * 3_000 + b"b")
-    search, steps, seen = Search(spool, lines_with("b|^$"), 10_000), 1, 0
+    search, steps, seen = Search(spool, lines_with("b|^$"), 10_000, LineBudget(1 << 30)), 1, 0
     while not search.step():
         assert len(search.matches) - seen <= 500
         seen, steps = len(search.matches), steps + 1

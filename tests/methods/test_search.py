@@ -88,3 +88,43 @@ def test_an_invalid_pattern_is_refused(two: Room, pattern: str) -> None:
     with pytest.raises(Refused) as caught:
         two.call("output/search", pattern=pattern)
     assert caught.value.code == -32602 and "pattern" in caught.value.message
+
+
+@pytest.fixture
+def long(room: Room) -> Room:
+    """Three handles with a megabyte each, in lines of 4,000 bytes."""
+    script = "yes $(printf '%4000s' | tr ' ' z) | head -n 250"
+    for name in ("a", "b", "c"):
+        room.spawn(name, script, wait="stopped", max_bytes=0)
+    return room
+
+
+def size(reply: Any) -> int:
+    return sum(len(match["line"]) for match in reply["matches"])
+
+
+def test_the_lines_of_all_handles_fit_into_one_reply(long: Room) -> None:
+    reply = long.call("output/search", pattern="z", max_matches=10_000)
+    assert reply["more"] is True and 2_000_000 < size(reply) <= 2 << 20
+    one = long.call("output/search", pattern="z", ids=["b"], max_matches=10_000)
+    assert one["more"] is False and size(one) == 1_000_000
+
+
+def test_the_searches_of_a_batch_share_half_of_its_text(long: Room) -> None:
+    params = {"session": long.session, "pattern": "z", "max_matches": 10_000}
+    fetch = {"session": long.session, "id": "a", "view": "all", "max_bytes": 4 << 20}
+    calls: list[tuple[str, dict[str, Any]]] = [("output/search", params)] * 20
+    calls += [("fetch", fetch | {"id": name}) for name in ("a", "b", "c")]
+    long.wire.send(
+        [
+            {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            for number, (method, params) in enumerate(calls)
+        ]
+    )
+    replies = [reply["result"] for reply in long.wire.receive()]
+    found, states = replies[:20], replies[20:]
+    assert all(reply["more"] for reply in found)
+    assert 900_000 < sum(map(size, found)) <= 1 << 20
+    texts = [len(state["result"]) for state in states]
+    assert all(state["truncated"]["bytes"] == 1_000_250 for state in states)
+    assert 1_800_000 < sum(map(size, found)) + sum(texts) <= 2 << 20

@@ -12,6 +12,7 @@ import trio
 
 from haft_protocol.rpc import read_params
 from haftd.caller import Caller
+from haftd.core.search import LineBudget
 from haftd.methods.base import DeferredReply
 from haftd.rpc import dispatch, jsonrpcserver
 from haftd.rpc.dispatch import Verdicts
@@ -180,7 +181,8 @@ async def test_only_a_reply_that_is_not_cut_may_have_encoded_texts(
     async def encoded() -> object:
         return "encoded"
 
-    pending = PendingRequest(b"1", 1, "m", DeferredReply(text, encoded), in_batch=in_batch)
+    budget = LineBudget(1) if in_batch else None
+    pending = PendingRequest(b"1", 1, "m", DeferredReply(text, encoded), budget)
     reply = await rig.rpc_context.dispatcher.finish(pending)
     assert isinstance(reply, Reply)
     assert reply.result == ("text" if in_batch else "encoded")

@@ -1,7 +1,7 @@
 """Line search in a spool's kept output.
 
-Each matching line is returned once, oldest first, long lines cut around the match. Ignores output
-appended meanwhile.
+Each matching line is returned once, oldest first, long lines cut around the match. The searches of a
+reply share a `LineBudget`. Ignores output appended meanwhile.
 """
 
 from __future__ import annotations
@@ -15,12 +15,40 @@ from .text import STRIPPED, Rendering, read_head
 _MAX_LINE = 4_096
 """Bytes of a line in the reply."""
 
-_MAX_REPLY = 4_194_304
-"""Bytes of all lines."""
+MAX_REPLY = 2 * 1024 * 1024
+"""Bytes of the matches of a call."""
 
+MAX_BATCHED = 1024 * 1024
+"""Bytes of the matches of all calls of a batch: half of its text."""
+
+_MATCH_SIZE = 128
+"""Bytes of a match beside its line."""
 
 _MAX_STEP_MATCHES = 500
 """Lines matched in one step: two milliseconds."""
+
+
+class LineBudget:
+    """Bytes of matches that a reply still has room for.
+
+    >>> budget = LineBudget(1_000)
+    >>> budget.take("x" * 800), budget.take("x" * 800), budget.spent
+    (True, False, 928)
+    """
+
+    __slots__ = ("_size", "spent")
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self.spent = 0
+
+    def take(self, line: str) -> bool:
+        """Take the room of a match; False if there is too little."""
+        size = _MATCH_SIZE + len(line.encode())
+        if self.spent + size > self._size:
+            return False
+        self.spent += size
+        return True
 
 
 class Search:
@@ -28,7 +56,7 @@ class Search:
 
     __slots__ = (
         "_at",
-        "_left",
+        "_budget",
         "_limit",
         "_line",
         "_pattern",
@@ -45,6 +73,7 @@ class Search:
         spool: Spool,
         pattern: Pattern,
         limit: int,
+        budget: LineBudget,
         rendering: Rendering = STRIPPED,
     ) -> None:
         self.matches: list[tuple[int, str]] = []
@@ -56,7 +85,7 @@ class Search:
         self._pattern = pattern
         self._size = slice_size(pattern)
         self._limit = limit
-        self._left = _MAX_REPLY
+        self._budget = budget
         self._at = 0
         self._line = 0
         self._stop = spool.end
@@ -115,12 +144,14 @@ class Search:
     def _found(self, line: bytes, begin: int, match: Match, cursor: int) -> None:
         if self.matches and self.matches[-1][0] == cursor:
             return
-        if len(self.matches) >= self._limit or self._left <= 0:
+        if len(self.matches) >= self._limit:
             self.more = True
             return
         text = _shown(line, match.start() - begin, match.end() - begin)
-        self._left -= len(text)
-        self.matches.append((cursor, text))
+        if self._budget.take(text):
+            self.matches.append((cursor, text))
+        else:
+            self.more = True
 
 
 def _shown(line: bytes, start: int, end: int) -> str:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from haftd.audit import Audit
 from haftd.caller import Caller
 from haftd.core.handles import Handle
+from haftd.core.search import LineBudget
 from haftd.executions.helpers import HelperRunner
 from haftd.executions.starter import Starter
 from haftd.executions.supervisor import Supervisor
@@ -58,6 +59,8 @@ class DeferredReply(msgspec.Struct, frozen=True):
     """Return the result, perhaps pending. Raises `RpcError`."""
     run_encoding: Callable[[], Awaitable[object]] | None = None
     """The same for a result that is only encoded: its long texts are `EncodedText`."""
+    run_in_batch: Callable[[LineBudget], Awaitable[object]] | None = None
+    """The same with the budget of a batch's matches."""
 
 
 PendingReply = HandleWait | DeferredReply

@@ -16,7 +16,7 @@ from haft_protocol.methods import (
 )
 from haftd.caller import Caller
 from haftd.core.patterns import compile_pattern
-from haftd.core.search import Search
+from haftd.core.search import MAX_REPLY, LineBudget, Search
 
 from .access import Access
 from .base import DeferredReply
@@ -31,25 +31,24 @@ def output_search(access: Access, caller: Caller, params: SearchParams) -> Defer
     else:
         handles = [access.find(caller, params, name) for name in params.ids]
 
-    async def found() -> SearchResult:
+    async def found(budget: LineBudget) -> SearchResult:
         matches: list[FoundLine] = []
         more = False
         for handle in handles:
             room = params.max_matches - len(matches)
-            search = Search(handle.spool, pattern, room, handle.rendering)
+            search = Search(handle.spool, pattern, room, budget, handle.rendering)
             while not search.step():
                 await trio.lowlevel.checkpoint()
             matches += [
                 FoundLine(handle.id, handle.generation, at, line) for at, line in search.matches
             ]
-            more = more or search.more
-            if len(matches) >= params.max_matches:
-                more = more or handle is not handles[-1]
+            more = search.more or (len(matches) >= params.max_matches and handle is not handles[-1])
+            if more:
                 break
             await trio.lowlevel.checkpoint()
         return SearchResult(tuple(matches), more)
 
-    return DeferredReply(found)
+    return DeferredReply(lambda: found(LineBudget(MAX_REPLY)), run_in_batch=found)
 
 
 def output_timeline(access: Access, caller: Caller, params: TimelineParams) -> TimelineResult:

@@ -392,7 +392,7 @@ class Connection:
 
     async def _send_batch(self, batch: PendingBatch) -> None:
         try:
-            reply = await _run_steps(self._context.dispatcher.join(batch.slots))
+            reply = await _run_steps(self._context.dispatcher.join(batch.slots, batch.budget))
             if reply is not None:
                 await self._send(reply)
         finally:

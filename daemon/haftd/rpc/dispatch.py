@@ -41,7 +41,8 @@ from haft_protocol.rpc import (
     read_params,
 )
 from haftd.caller import Caller
-from haftd.core.truncation import FindHandle, truncate_batch
+from haftd.core.search import MAX_BATCHED, LineBudget
+from haftd.core.truncation import MAX_BATCH_BYTES, FindHandle, truncate_batch
 from haftd.logs import Log
 from haftd.methods.base import DeferredReply, HandleWait, MethodHandler
 
@@ -166,8 +167,13 @@ class Dispatcher:
         later = waiting.later
         if not isinstance(later, DeferredReply):
             raise AssertionError("a wait for handles has no task")
-        # A batch cuts its texts.
-        run = later.run if waiting.in_batch else later.run_encoding or later.run
+        budget = waiting.batch_budget
+        if budget is None:
+            run = later.run_encoding or later.run
+        elif later.run_in_batch is not None:
+            run = partial(later.run_in_batch, budget)
+        else:
+            run = later.run  # a batch cuts its texts
         try:
             result = await run()
         except Exception as fault:
@@ -211,14 +217,19 @@ class Dispatcher:
                 return [encode_error(reply.id, self._fail(reply.method, fault))]
         return [self.encode(reply)]
 
-    def join(self, slots: Sequence[Slot]) -> Generator[None, None, bytes | None]:
-        """Join a batch's replies, each cut to its share of the size; None without replies."""
+    def join(
+        self, slots: Sequence[Slot], budget: LineBudget
+    ) -> Generator[None, None, bytes | None]:
+        """Join a batch's replies, each cut to its share of the text that the matches have left; None
+        without replies."""
         with_results = [
             (at, slot)
             for at, slot in enumerate(slots)
             if isinstance(slot, Reply) and slot.error is None
         ]
-        results = yield from truncate_batch([reply.result for _, reply in with_results], self.find)
+        results = yield from truncate_batch(
+            [reply.result for _, reply in with_results], self.find, MAX_BATCH_BYTES - budget.spent
+        )
         cut = {at: result for (at, _), result in zip(with_results, results, strict=True)}
         replies: list[bytes] = []
         for at, slot in enumerate(slots):
@@ -289,6 +300,7 @@ class Dispatcher:
     ) -> Steps:
         slots: list[Slot] = [None] * len(items)
         cancels: list[Cancel] = []
+        budget = LineBudget(MAX_BATCHED)
         first = [at for at in range(len(items)) if at in spawns]
         for at in first + [at for at in range(len(items)) if at not in spawns]:
             item = items[at]
@@ -306,14 +318,14 @@ class Dispatcher:
                 else:
                     if isinstance(answer, PendingRequest):
                         room -= 1
-                        answer.in_batch = True
+                        answer.batch_budget = budget
                     slots[at] = answer
             if at not in spawns or len(releases) % _AT_ONCE == _AT_ONCE - 1:
                 yield
         if any(isinstance(slot, PendingRequest) for slot in slots):
-            return PendingBatch(slots, cancels)
-        reply = yield from self.join(slots)
-        return PendingBatch(slots, cancels, reply) if cancels else reply
+            return PendingBatch(slots, cancels, budget)
+        reply = yield from self.join(slots, budget)
+        return PendingBatch(slots, cancels, budget, reply) if cancels else reply
 
     def _spawns(self, caller: Caller, items: Sequence[Item]) -> tuple[_Spawns, list[Ready]]:
         """Return the valid spawns by position; invalid spawns fail alone."""

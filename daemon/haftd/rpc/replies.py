@@ -14,6 +14,7 @@ import trio
 from haft_protocol.encoding import encode_error
 from haft_protocol.errors import RpcError, invalid_request, request_cancelled
 from haft_protocol.rpc import Invalid, Request, Response, read_params
+from haftd.core.search import LineBudget
 from haftd.methods.base import PendingReply
 
 CANCEL = "$/cancelRequest"
@@ -38,7 +39,12 @@ class PendingRequest(msgspec.Struct, eq=False):
     """Value of the id."""
     method: str
     later: PendingReply
-    in_batch: bool = False
+    batch_budget: LineBudget | None = None
+    """Shared by the searches of a batch; None outside."""
+
+    @property
+    def in_batch(self) -> bool:
+        return self.batch_budget is not None
 
     def cancelled(self) -> Reply | None:
         return None if self.id is None else Reply(self.id, self.method, error=request_cancelled())
@@ -53,6 +59,7 @@ class PendingBatch(msgspec.Struct):
 
     slots: list[Slot]
     cancels: list[Cancel]
+    budget: LineBudget
     reply: bytes | None = None
     _left: int = 0
 

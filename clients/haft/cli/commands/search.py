@@ -4,7 +4,7 @@ import argparse
 
 import msgspec
 
-from haft_protocol.methods import SearchResult
+from haft_protocol.methods import SearchParams, SearchResult
 
 from ...requests import drop_unset
 from .. import show
@@ -20,6 +20,8 @@ examples:
   haft search 'listening on' server tunnel
 """
 
+_MAX_MATCHES = SearchParams(pattern=".").max_matches
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pattern", metavar="REGEX", help="a regular expression (RE2)")
@@ -30,10 +32,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    max_matches: int | None = getattr(options, "max_matches", None)
     fields = drop_unset(
         pattern=options.pattern,
         ids=getattr(options, "ids", None) or None,
-        max_matches=getattr(options, "max_matches", None),
+        max_matches=max_matches,
     )
     with connect(options) as haft:
         encoded = haft.raw("output/search", fields)
@@ -44,5 +47,8 @@ def run(options: argparse.Namespace) -> int:
         for match in result.matches:
             show.write(f"{match.id}:{match.cursor}: {match.line}\n")
         if result.more:
-            show.line("haft search: there may be more; raise --max-matches")
+            remedy = "raise --max-matches"
+            if len(result.matches) < (max_matches or _MAX_MATCHES):
+                remedy = "name fewer handles, or search for less"
+            show.line(f"haft search: there may be more; {remedy}")
     return Status.DONE if result.matches else Status.FAILED
