@@ -101,6 +101,31 @@ def test_output_that_scrolls_away_unseen_leaves_the_same_screen(
     )
 
 
+def test_a_new_size_in_the_backlog_is_not_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    load()
+    monkeypatch.setattr(screen, "_MAX_WAITING", 8)
+    monkeypatch.setattr(screen, "_SCROLLBACK_BYTES", 0)
+    skipping, whole = new(4), _Whole(4, 30, lambda reply: None)
+    with monkeypatch.context() as unloaded:
+        unloaded.setattr(library, "is_loaded", lambda: False)
+        for each in (skipping, whole):
+            each.queue(b"before\r\n" * 800)
+            each.resize(6, 20)
+            each.queue(b"behind\r\n" * 800)
+    assert skipping.snapshot() == whole.snapshot()
+    assert skipping.snapshot().rows == 6
+
+
+def test_single_bytes_are_drawn_together(drawn: list[int]) -> None:
+    load()
+    slow = new()
+    for _ in range(20_000):
+        slow.queue(b"x")
+    assert slow.snapshot().lines[0] == "x" * 30
+    assert sum(drawn) == 20_000
+    assert len(drawn) < 40
+
+
 def test_a_flood_of_plain_lines_is_drawn_only_as_far_as_one_can_scroll(
     drawn: list[int],
 ) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -198,7 +198,11 @@ class Screen:
 
     def queue(self, data: bytes) -> None:
         self._frames.feed(data, self._bytes + self._waiting_size)
-        self._waiting.append(data)
+        last = self._waiting[-1] if self._waiting else ()
+        if isinstance(last, bytes) and len(last) + len(data) <= MAX_PIECE:
+            self._waiting[-1] = last + data  # each item is a call of the library
+        else:
+            self._waiting.append(data)
         self._waiting_size += len(data)
         # ENQ, alone among other bytes, asks for a reply.
         self._has_escapes = self._has_escapes or b"\x1b" in data or b"\x05" in data
@@ -211,12 +215,15 @@ class Screen:
         Without an escape there is no mode, and the line end with which the rest begins takes the cursor,
         wherever it is, to the first column.
         """
+        chunks = [chunk for chunk in self._waiting if isinstance(chunk, bytes)]
+        if len(chunks) < len(self._waiting):
+            return  # the size changes in between
         rows, cols = self._drawn_size
-        rest = _rest_of(self._waiting, rows + _SCROLLBACK_BYTES // (_MIN_CELL_BYTES * (cols + 1)))
+        rest = _rest_of(chunks, rows + _SCROLLBACK_BYTES // (_MIN_CELL_BYTES * (cols + 1)))
         if rest is None:
             return
         kept, end = rest
-        if kept == len(self._waiting) and end <= self._at:
+        if kept == len(chunks) and end <= self._at:
             return
         dropped = end - self._at
         while len(self._waiting) > kept:
@@ -519,20 +526,18 @@ class Screen:
         return self._snapshot
 
 
-def _rest_of(waiting: deque[bytes | tuple[int, int]], lines: int) -> tuple[int, int] | None:
-    """Return the number of last items with `lines` line feeds behind a line end, and its offset in the
-    first of them; None for fewer lines, or behind a new size.
+def _rest_of(chunks: Sequence[bytes], lines: int) -> tuple[int, int] | None:
+    """Return the number of last chunks with `lines` line feeds behind a line end, and its offset in the
+    first of them; None for fewer lines.
 
-    >>> _rest_of(deque([b"1", b"2\\r\\n3\\n4", b"5\\n"]), 2)
+    >>> _rest_of([b"1", b"2\\r\\n3\\n4", b"5\\n"], 2)
     (2, 1)
     """
-    for count, data in enumerate(reversed(waiting), 1):
-        if isinstance(data, tuple):
-            return None
-        end = data.find(b"\r\n")
-        if end >= 0 and data.count(b"\n", end + 2) >= lines:
+    for count, chunk in enumerate(reversed(chunks), 1):
+        end = chunk.find(b"\r\n")
+        if end >= 0 and chunk.count(b"\n", end + 2) >= lines:
             return count, end
-        lines -= data.count(b"\n")
+        lines -= chunk.count(b"\n")
     return None
 
 
