@@ -127,7 +127,6 @@ def test_a_handle_id_selects_its_question_and_a_pipe_may_answer(desk: Desk) -> N
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("nobody", "yes"), "there is no open question of 'nobody'"),
         (("wrong", "perhaps"), "the question takes yes or no"),
         (("wrong",), "no terminal to ask on; give the answer"),
         (("hidden", "canary"), "other users can read command lines"),
@@ -142,6 +141,46 @@ def test_an_impossible_answer_is_a_usage_error(
     assert (status, out) == (2, "") and why in err and "canary" not in err
     for id in ("wrong", "hidden"):
         assert desk.client.call("abort", id=id)["ended_by"]["by"] == "abort"
+
+
+def test_an_unknown_id_has_the_status_of_every_unknown_id(desk: Desk) -> None:
+    status, out, err = desk.haft("answer", "nobody", "yes")
+    assert (status, out) == (4, "") and "there is no open question of 'nobody'" in err
+    status, out, _ = desk.haft("--json", "answer", "nobody", "yes")
+    assert status == 4 and json.loads(out)["error"]["kind"] == "unknown_id"
+
+
+@pytest.mark.parametrize(
+    ("name", "help"),
+    [("bool", "yes, y or true; no, n or false"), ("select", "one of these:\r\n  a b\r\n  2")],
+)
+def test_a_wrong_answer_at_a_terminal_is_asked_for_again_twice(
+    desk: Desk, name: str, help: str
+) -> None:
+    id = f"again-{name}"
+    desk.spawn(name, id)
+    person = desk.terminal("answer", id)
+    for _ in range(2):
+        person.sendline("perhaps")
+        person.expect_exact("; ? explains the choices")
+    person.sendline("?")
+    person.expect_exact(help)
+    person.sendline("2" if name == "select" else "no")
+    person.expect_exact("answered")
+    person.expect(pexpect.EOF)
+    assert desk.result(id) in (2, False)
+
+
+def test_the_third_wrong_answer_at_a_terminal_ends_the_command(desk: Desk) -> None:
+    desk.spawn("bool", "thrice")
+    person = desk.terminal("answer", "thrice")
+    for _ in range(3):
+        person.sendline("perhaps")
+    person.expect(pexpect.EOF)
+    person.close()
+    assert person.exitstatus == 2
+    assert str(person.before).count("takes yes or no") == 3
+    desk.client.call("abort", id="thrice")
 
 
 @pytest.mark.parametrize(

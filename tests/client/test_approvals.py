@@ -92,7 +92,7 @@ def test_approvals_are_listed_and_decided_from_any_session(desk: Desk) -> None:
     assert desk.haft("approve", listed["approval_id"], "--allow")[0] == 0
     assert desk.wire.finish(number)["result"] == "hello\n"
     status, _, err = desk.haft("approve", listed["approval_id"], "--allow")
-    assert status == 2 and "nothing awaits approval under" in err
+    assert status == 4 and "nothing awaits approval under" in err
 
 
 def test_a_spawn_that_waits_for_nothing_leaves_the_start_to_be_approved(desk: Desk) -> None:
@@ -172,6 +172,34 @@ def test_the_call_is_shown_at_a_terminal(desk: Desk, typed: str, done: bool) -> 
             desk.wire.finish(number)
 
 
+def test_a_wrong_key_at_a_terminal_is_asked_for_again(desk: Desk) -> None:
+    number = desk.begin("again")
+    person = desk.terminal("approve", "again")
+    person.sendline("")
+    person.expect_exact("nothing was decided: a decision is y, n or s; ? explains the choices")
+    person.sendline("?")
+    person.expect_exact("no, n: it is not done, and the call fails")
+    person.sendline("q")
+    person.expect_exact("; ? explains the choices")
+    person.sendline("skip")
+    person.expect_exact("work/again: spawn skipped")
+    person.expect(pexpect.EOF)
+    assert "was skipped" in desk.wire.finish(number)["result"]
+
+
+def test_the_third_wrong_key_decides_nothing(desk: Desk) -> None:
+    number = desk.begin("thrice")
+    person = desk.terminal("approve", "thrice")
+    for _ in range(3):
+        person.sendline("q")
+    person.expect_exact("nothing was decided")
+    person.expect(pexpect.EOF)
+    person.close()
+    assert person.exitstatus == 2
+    assert desk.haft("approve", "thrice", "--skip")[0] == 0
+    desk.wire.finish(number)
+
+
 def test_a_result_review_is_decided_the_same_way(desk: Desk) -> None:
     def call(text: str, status: int = 0) -> int:
         arguments = {"text": text, "status": status}
@@ -234,7 +262,7 @@ def test_an_interrupted_input_that_awaits_approval_is_withdrawn(desk: Desk) -> N
     person.expect_exact("kept runs on")
     person.expect(pexpect.EOF)
     status, _, err = desk.haft("approve", "kept", "--allow")
-    assert status == 2 and "nothing awaits approval under 'kept'" in err
+    assert status == 4 and "nothing awaits approval under 'kept'" in err
     assert desk.wire.call("abort", session="work", id="kept")["state"] == "stopped"
 
 

@@ -1,17 +1,22 @@
-"""Confirmation at the terminal: shown on stderr, answered on stdin; only an explicit yes confirms."""
+"""Questions at the terminal: shown on stderr, answered on stdin; only an explicit yes confirms."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from haft_protocol.methods import HandleInfo
 from haft_protocol.states import Stopped
 
 from ..client import Haft
 from . import show
+from .options import UsageError
 
 _MAX_NAMED = 20
+_TRIES = 3
+
+Answer = TypeVar("Answer")
 
 
 def can_ask() -> bool:
@@ -21,6 +26,29 @@ def can_ask() -> bool:
 def ask(question: str) -> bool:
     show.line(f"{question} [y/N]", "bold")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def ask_choice(read: Callable[[str], Answer], explained: Sequence[str], unanswered: str) -> Answer:
+    """Return a typed line as `read` converts it; `?` shows the lines `explained`.
+
+    A line for which `read` raises `UsageError` is asked for again, twice. The end of the input
+    raises one with the text `unanswered`.
+    """
+    wrong = 0
+    while typed := sys.stdin.readline():
+        line = typed.removesuffix("\n")
+        try:
+            return read(line)
+        except UsageError as fault:
+            if line.strip() == "?":
+                for text in explained:
+                    show.line(text)
+                continue
+            wrong += 1
+            if wrong == _TRIES:
+                raise
+            show.line(f"{show.plain(str(fault))}; ? explains the choices", "yellow")
+    raise UsageError(unanswered)
 
 
 def ask_value(text: str, *, is_secret: bool) -> str:

@@ -56,6 +56,10 @@ class UsageError(Exception):
     """Wrong command line; the message names the fault."""
 
 
+class UnknownId(UsageError):
+    """No question or action of this name is open."""
+
+
 class FolderGone(UsageError):
     """The working folder has been removed."""
 

@@ -16,7 +16,7 @@ from ..errors import (
     ReplyTimeout,
     SetupFailed,
 )
-from .options import UsageError
+from .options import UnknownId, UsageError
 from .show import OutputFailed
 
 
@@ -45,6 +45,7 @@ _MEANINGS = {
 }
 
 _KINDS: tuple[tuple[type[Exception], str, Status], ...] = (
+    (UnknownId, "unknown_id", Status.REFUSED),
     (UsageError, "usage", Status.USAGE),
     (InvalidAddress, "usage", Status.USAGE),
     (NotUnicode, "usage", Status.USAGE),

@@ -15,6 +15,7 @@ import msgspec
 from haft_protocol.questions import Boolean, Choice, Form, Question, Scalar, Select
 
 from .options import UsageError, unicode
+from .show import plain
 
 _AGO = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _UNITS = (86_400, 3_600, 60, 1)
@@ -109,6 +110,27 @@ def read_answer(text: str, question: Question) -> Any:
     if isinstance(kind, Select):
         return _chosen(text, kind.options, "the question")
     return _filled(text, kind.fields) if isinstance(kind, Form) else text
+
+
+def explained_choices(question: Question) -> list[str]:
+    """Return the lines that list the answers which `read_answer` takes."""
+    kind = question.answer_type
+    if isinstance(kind, Boolean):
+        return ["yes, y or true; no, n or false"]
+    if isinstance(kind, Select):
+        return ["one of these:", *(f"  {plain(str(option))}" for option in kind.options)]
+    if not isinstance(kind, Form):
+        return ["any text"]
+    return [
+        "name=choice for each, with a blank between:",
+        *map(_explained_field, kind.fields.items()),
+    ]
+
+
+def _explained_field(field: tuple[str, Choice]) -> str:
+    name, choice = field
+    meaning = f" ({plain(choice.text)})" if choice.text else ""
+    return f"  {plain(name)}={'|'.join(plain(str(option)) for option in choice.options)}{meaning}"
 
 
 def _chosen(text: str, options: tuple[Scalar, ...], name: str) -> Scalar:

@@ -14,8 +14,9 @@ from haft_protocol.questions import Secret
 from ...client import Haft
 from ...requests import drop_unset
 from .. import show
-from ..options import UsageError, connect
-from ..values import read_answer, read_text
+from ..confirmation import ask_choice
+from ..options import UnknownId, UsageError, connect
+from ..values import explained_choices, read_answer, read_text
 from .questions import list_inquiries
 
 EPILOG = """\
@@ -90,7 +91,7 @@ def _find(name: str, inquiries: tuple[Inquiry, ...]) -> Inquiry:
     matches = [inquiry for inquiry in inquiries if name == inquiry.inquiry_id]
     matches = matches or [inquiry for inquiry in inquiries if name == inquiry.handle]
     if not matches:
-        raise UsageError(f"there is no open question of {name!r}; `haft questions` lists them")
+        raise UnknownId(f"there is no open question of {name!r}; `haft questions` lists them")
     if len(matches) > 1:
         sessions = ", ".join(inquiry.session for inquiry in matches)
         raise UsageError(
@@ -123,10 +124,9 @@ def _read(haft: Haft, inquiry: Inquiry, value: str | None) -> Any:
     show.line(f"{text} {show.takes(msgspec.to_builtins(question.answer_type))}", "bold")
     if secret:
         return read_text("-", secret=True)
-    line = sys.stdin.readline()
-    if not line:
-        raise UsageError("no answer was given")
-    line = line.removesuffix("\n")
-    if not line and question.default is not None:
-        return question.default
-    return read_answer(line, question)
+
+    def read(line: str) -> Any:
+        is_default = not line and question.default is not None
+        return question.default if is_default else read_answer(line, question)
+
+    return ask_choice(read, explained_choices(question), "no answer was given")

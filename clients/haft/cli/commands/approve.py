@@ -11,7 +11,8 @@ from haft_protocol.methods import ApprovalsListResult
 from ...client import Haft
 from ...requests import drop_unset
 from .. import show
-from ..options import UsageError, connect
+from ..confirmation import ask_choice
+from ..options import UnknownId, UsageError, connect
 from ..values import read_json
 from .approvals import waiting
 
@@ -27,7 +28,13 @@ examples:
   haft approve 3f9a1c07 --edit '{"text": "the result that is handed out"}'
 """
 
-_ANSWERS = {"y": "allow", "yes": "allow", "n": "deny", "no": "deny", "s": "skip", "skip": "skip"}
+_EFFECTS = {
+    "allow": "it is done; a result is handed out",
+    "deny": "it is not done, and the call fails",
+    "skip": "it is not done, and that is no failure",
+}
+_WORDS = {"yes": "allow", "no": "deny", "skip": "skip"}
+_ANSWERS = _WORDS | {word[0]: decision for word, decision in _WORDS.items()}
 _MAX_INDENT = 40
 _DONE = {"allow": "allowed", "deny": "denied", "skip": "skipped", "edit": "allowed, as edited"}
 
@@ -37,11 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "id", metavar="ID", help="the action, as `haft approvals` names it, or the handle"
     )
     decision = parser.add_mutually_exclusive_group()
-    for name, text in (
-        ("allow", "it is done; a result is handed out"),
-        ("deny", "it is not done, and the call fails"),
-        ("skip", "it is not done, and that is no failure"),
-    ):
+    for name, text in _EFFECTS.items():
         decision.add_argument(
             f"--{name}", action="store_const", const=name, dest="decision", help=text
         )
@@ -88,9 +91,7 @@ def _find(name: str, approvals: tuple[Approval, ...]) -> Approval:
     matches = [approval for approval in approvals if name == approval.approval_id]
     matches = matches or [approval for approval in approvals if name == approval.id]
     if not matches:
-        raise UsageError(
-            f"nothing awaits approval under {name!r}; `haft approvals` lists what does"
-        )
+        raise UnknownId(f"nothing awaits approval under {name!r}; `haft approvals` lists what does")
     if len(matches) > 1:
         ids = ", ".join(approval.approval_id for approval in matches)
         raise UsageError(f"several actions of {name!r} await approval; name one: {ids}")
@@ -118,7 +119,12 @@ def _read(approval: Approval, haft: Haft) -> str:
         indent = len(line) - len(line.lstrip(" "))
         show.line(f"{' ' * min(indent, _MAX_INDENT)}{show.plain(line, 4000)}")
     show.line("allow it? [y]es, [n]o, [s]kip", "bold")
-    answer = _ANSWERS.get(sys.stdin.readline().strip().lower())
-    if answer is None:
-        raise UsageError("nothing was decided")
-    return answer
+    explained = [f"{word}, {word[0]}: {_EFFECTS[name]}" for word, name in _WORDS.items()]
+    return ask_choice(_decision, explained, "nothing was decided")
+
+
+def _decision(line: str) -> str:
+    decision = _ANSWERS.get(line.strip().lower())
+    if decision is None:
+        raise UsageError("nothing was decided: a decision is y, n or s")
+    return decision
