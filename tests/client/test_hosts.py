@@ -140,7 +140,7 @@ def test_a_line_that_is_no_address_is_reported_and_refuses_no_other(
     serve: Serve, config: Path, capsys: Capture
 ) -> None:
     serve(answer)
-    config.write_bytes(b"# caf\xe9\nssh://b\xf6x\nssh://me:canary@box\n")
+    config.write_bytes(b"# caf\xe9\xe2\x80\xa8\nssh://b\xf6x\nssh://me:canary@box\n")
     assert main(["hosts"]) == 1
     out = capsys.readouterr().out
     assert [line.split()[:2] for line in out.splitlines()[1:]] == [

@@ -95,3 +95,9 @@ def test_the_kernels_table_is_read_with_its_escapes() -> None:
     line = r"36 35 98:0 /mnt1 /mnt\0402 rw,noatime master:1 - ext3 /dev/root rw,errors=continue"
     assert mounts(line) == (Mount("98:0", "/mnt1", "/mnt 2"),)
     assert any(mount.point == "/" for mount in mounts())
+
+
+@pytest.mark.parametrize("end", ["\r", "\x0b", "\u2028"])
+def test_a_mount_point_with_an_unescaped_end_of_line_is_one_mount(end: str) -> None:
+    line = f"36 35 98:0 / /a{end}b rw - ext3 /dev/root rw\n"
+    assert mounts(line) == (Mount("98:0", "/", f"/a{end}b"),)

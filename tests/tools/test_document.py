@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from haftd.tools.definitions.document import UnreadableFile, parse, read
@@ -64,14 +64,36 @@ def test_invalid_toml_is_reported_with_its_line() -> None:
     assert "line" not in caught.value.message
 
 
-@given(st.text(alphabet="ab=[]\".'{}\n# ,\\1", max_size=40))
+ROWS = st.sampled_from(
+    [
+        "a = 1",
+        "b.c = 2",
+        "[t]",
+        "[[u]]",
+        "",
+        "# d = 1",
+        "e = '\u2028'",
+        "f = ''",
+        "g = '''",
+        "'''",
+        "[",
+    ]
+)
+
+
+@given(
+    st.lists(st.one_of(ROWS, st.text("ab=[]\".'{}# ,\\1", max_size=10)), max_size=6).map("\n".join)
+)
+@example("a = 1\n[t]\nb.c = 2")
+@example("e = '\u2028'\na = 1")
 def test_any_text_is_a_document_or_one_kind_of_error(text: str) -> None:
     try:
         found = parse(text, "f")
     except UnreadableFile:
         return
-    last = len(text.splitlines())
-    assert all(1 <= line <= last for line in found.lines.values())
+    rows = text.split("\n")
+    for path, line in found.lines.items():
+        assert path[-1] in rows[line - 1]
 
 
 @pytest.mark.parametrize(

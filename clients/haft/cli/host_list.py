@@ -55,5 +55,5 @@ def listed_hosts(env: Mapping[str, str]) -> list[tuple[int, str]]:
             f"{path} is longer than {_MAX_BYTES >> 20} MiB; it has one address on a line"
         )
     text = data.decode("utf-8", errors="replace")
-    lines = enumerate((line.partition("#")[0].strip() for line in text.splitlines()), 1)
+    lines = enumerate((line.partition("#")[0].strip() for line in text.split("\n")), 1)
     return [(number, line) for number, line in lines if line]

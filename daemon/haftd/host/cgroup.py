@@ -25,9 +25,9 @@ def _unescape(field: str) -> str:
 
 def _mounts(controller: str = "") -> Iterator[tuple[str, str]]:
     """Yield (root, mount point) of each hierarchy of version 2, or of a controller's of version 1."""
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+    with open("/proc/self/mountinfo", "rb") as file:
         for line in file:
-            fields = line.split()
+            fields = os.fsdecode(line.rstrip(b"\n")).split(" ")
             kind = fields[fields.index("-") + 1 :] if "-" in fields else []
             is_wanted = kind[:1] == ["cgroup2"]
             if controller:
@@ -38,9 +38,9 @@ def _mounts(controller: str = "") -> Iterator[tuple[str, str]]:
 
 def _own_path(controller: str = "") -> str | None:
     try:
-        with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
+        with open("/proc/self/cgroup", "rb") as file:
             for line in file:
-                _, controllers, path = line.rstrip("\n").split(":", 2)
+                _, controllers, path = os.fsdecode(line.rstrip(b"\n")).split(":", 2)
                 if controller in controllers.split(","):
                     return path
     except OSError:

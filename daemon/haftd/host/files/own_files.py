@@ -30,9 +30,10 @@ class Mount(NamedTuple):
 def mounts(mountinfo: str | None = None) -> tuple[Mount, ...]:
     """Return this process's mounts, later over earlier mounts."""
     if mountinfo is None:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            mountinfo = file.read()
-    lines = (line.split(" ", 5) for line in mountinfo.splitlines())
+        with open("/proc/self/mountinfo", "rb") as file:
+            mountinfo = os.fsdecode(file.read())
+    # The kernel escapes no other ends of lines, so a folder's name may hold them.
+    lines = (line.split(" ", 5) for line in mountinfo.split("\n") if line)
     return tuple(Mount(line[2], _unescaped(line[3]), _unescaped(line[4])) for line in lines)
 
 

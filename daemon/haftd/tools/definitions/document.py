@@ -226,7 +226,7 @@ def _path_of(text: str) -> tuple[str, ...] | None:
 def _places(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
     table: tuple[str, ...] = ()
     inside = ""  # delimiter of the open multi-line string
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         quotes = _TRIPLE.findall(line)
         was_inside = bool(inside)
         for quote in quotes:

@@ -67,7 +67,7 @@ def _lines(file: str, _inode: int, _time_ns: int, _size: int) -> tuple[tuple[str
         text = opened.read(_MAX_BYTES)
     entries = []
     section = ""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         line = line.strip()
         if line.startswith("[") and line.endswith("]"):
             section = line[1:-1].strip()
