@@ -7,7 +7,7 @@ permitted.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -175,14 +175,12 @@ class _Handle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
 class Pending(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="pending"):
     """The id is taken; no process runs yet."""
 
-    state: ClassVar[Literal["pending"]] = "pending"
     content: str
 
 
 class Running(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="running"):
     """The tool is running."""
 
-    state: ClassVar[Literal["running"]] = "running"
     content: str
     input_wanted: InputWanted | UnsetType | None = UNSET
     suspended: bool = False
@@ -192,7 +190,6 @@ class Running(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="runni
 class Waiting(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="waiting"):
     """The tool waits for the answer to one question."""
 
-    state: ClassVar[Literal["waiting"]] = "waiting"
     content: str
     question: Question
     inquiry_id: str | UnsetType = UNSET
@@ -202,7 +199,6 @@ class Stopped(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="stopp
     """The final state, with `result` or `error`. `content` stands beside the error of a raw
     process, `output` beside a result or error of the tool's own."""
 
-    state: ClassVar[Literal["stopped"]] = "stopped"
     ended_by: EndedBy
     result: str | UnsetType = UNSET
     error: ToolError | UnsetType = UNSET

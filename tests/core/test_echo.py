@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from haftd.core.echo import echo_size, prompt_size
@@ -62,19 +62,35 @@ def test_an_uncertain_echo_is_output(output: str, typed: str, left: str) -> None
     assert output[echo_size(output, typed) :] == left
 
 
-@given(st.text("ab5}> \n", max_size=30), LINES)
-def test_only_typed_text_counts_as_echo(output: str, lines: list[str]) -> None:
-    """Each echoed line ends in the typed line, in order, with the same short prompt before it."""
+FALSE_PROMPTS = st.sampled_from(["", "> ", "got ", "5> ", "x"])
+DAMAGE = st.dictionaries(st.integers(0, 3), FALSE_PROMPTS, max_size=1)
+
+
+@given(LINES, st.one_of(PROMPTS, FALSE_PROMPTS), DAMAGE, st.text("ab5}> \n", max_size=10))
+@example(["a", "b"], "got ", {}, "")
+@example(["a", "b", "c"], "> ", {2: "... "}, "")
+def test_only_typed_text_counts_as_echo(
+    lines: list[str], prompt: str, damage: dict[int, str], answer: str
+) -> None:
+    """Each echoed line ends in the typed line, in order, with the same prompt before it, which has
+    no words. `damage` has other prompts, by the number of the line."""
+    printed = [damage.get(n, prompt if n else "") + line for n, line in enumerate(lines)]
+    output = "\n".join([*printed, answer])
     size = echo_size(output, "".join(f"{line}\n" for line in lines))
-    told = output[:size]
-    if told:
-        shown = told.removesuffix("\n").split("\n")
-        assert shown[0] == lines[0]
-        assert len(shown) in (1, len(lines))
-        for text, line in zip(shown[1:], lines[1:], strict=False):
-            before = text.removesuffix(line)
-            assert text.endswith(line) or not line
-            assert not any(char.isalnum() for char in before)
+    echo = output[:size]
+    assert bool(echo) == output.startswith(f"{lines[0]}\n")
+    if not echo:
+        return
+    shown = echo.removesuffix("\n").split("\n")
+    assert shown[0] == lines[0]
+    assert len(shown) in (1, len(lines))
+    echoed = list(zip(lines[1:], shown[1:], strict=False))
+    assert all(text.endswith(line) for line, text in echoed)
+    before = {text.removesuffix(line) for line, text in echoed if line}
+    assert len(before) <= 1
+    blank = {text.rstrip() for line, text in echoed if not line}
+    assert blank <= {text.rstrip() for text in before}
+    assert not any(char.isalnum() for char in "".join(before))
 
 
 @given(LINES, PROMPTS, st.text("abc\n", max_size=10))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from haftd.proxy.heads import BadRequest, parse_head, reply
@@ -66,7 +66,29 @@ def test_a_wrong_field_is_refused(field: str) -> None:
         parse_head(head("GET http://a.org/ HTTP/1.1", field))
 
 
-@given(st.binary(max_size=200))
+HOSTS = st.sampled_from([b"a.org", b"[::1]", b"127.1", b"", b"u@a", b"::1", b"[", b"a b"])
+PORTS = st.sampled_from([b"", b":1", b":443", b":0", b":65535", b":65536", b":x", b":"])
+TARGETS = st.builds(
+    lambda *parts: b"".join(parts),
+    st.sampled_from([b"", b"http://", b"HTTP://", b"https://"]),
+    HOSTS,
+    PORTS,
+    st.sampled_from([b"", b"/", b"/a?b", b"?q", b"#f"]),
+)
+LINES = st.builds(
+    lambda *parts: b" ".join(parts),
+    st.sampled_from([b"CONNECT", b"GET", b"post", b"", b"\xff"]),
+    TARGETS,
+    st.sampled_from([b"HTTP/1.1", b"HTTP/1.0", b"HTTP/2.0", b""]),
+)
+FIELDS = st.lists(st.sampled_from([b"Host: b", b"A:", b": b", b" a: b", b"\x00"]), max_size=2)
+
+
+@given(st.builds(lambda first, fields: b"\r\n".join((first, *fields)), LINES, FIELDS))
+@example(b"CONNECT a.org:443 HTTP/1.1\r\nHost: b")
+@example(b"GET http://a.org HTTP/1.1")
+@example(b"GET http://:1/ HTTP/1.1")
+@example(b"CONNECT a.org:0 HTTP/1.1")
 def test_any_bytes_are_parsed_or_refused(data: bytes) -> None:
     try:
         request_head = parse_head(data + b"\r\n\r\n")
