@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -62,6 +63,22 @@ def announce():
 @tool
 def stumble():
     print("a line")
+    1 / 0
+
+@tool
+async def chained(kind: Literal["cause", "group"]):
+    try:
+        await divide()
+    except ZeroDivisionError as error:
+        if kind == "cause":
+            raise ValueError("chained") from error
+    async with asyncio.TaskGroup() as group:
+        group.create_task(divide())
+
+async def divide():
+    await asyncio.wait_for(dividing(), 60)
+
+async def dividing():
     1 / 0
 
 @tool(stateful=True)
@@ -152,6 +169,27 @@ def test_a_tool_error_is_passed_on_and_any_other_has_its_traceback(wire: Wire) -
     error = wire.call("tools/call", tool="broken", arguments={})["error"]
     assert error["message"] == "KeyError: 'key'"
     assert any('{}["key"]' in line for line in error["trace"])
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "frames"),
+    [
+        ("stumble", {}, ["stumble"]),
+        ("chained", {"kind": "cause"}, ["chained", "divide", "*", "dividing", "chained"]),
+        ("chained", {"kind": "group"}, ["chained", "*", "divide", "*", "dividing"]),
+    ],
+)
+def test_a_trace_begins_in_the_tools_own_file(
+    wire: Wire, tool: str, arguments: dict[str, str], frames: list[str]
+) -> None:
+    trace = wire.call("tools/call", tool=tool, arguments=arguments)["error"]["trace"]
+    found = [
+        line.rpartition(", in ")[2] if "mine.py" in line else "*"
+        for line in trace
+        if ", in " in line
+    ]
+    assert [name for name, _ in itertools.groupby(found)] == frames, trace
+    assert not any("process.py" in line or "async_call.py" in line for line in trace)
 
 
 def test_arguments_are_checked_before_anything_runs(wire: Wire) -> None:

@@ -16,6 +16,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterable
+from types import TracebackType
 from typing import Any, NoReturn
 
 from .errors import ToolError
@@ -23,6 +24,8 @@ from .lines import Lines
 from .registry import TOOLS, Tool
 
 _EXIT_USAGE = 64
+_CALLERS = ("haft.tools.", "asyncio.")
+"""Packages that call the tool."""
 
 
 def run() -> NoReturn:
@@ -108,8 +111,7 @@ def _run(tool: Tool, arguments: dict[str, Any], lines: Lines) -> int:
     except ToolError as error:
         return _fail(lines, error.message, error.trace, transient=error.transient)
     except Exception as error:
-        trace = "".join(traceback.format_exception(error)).splitlines()
-        return _fail(lines, f"{type(error).__name__}: {error}", trace)
+        return _fail(lines, f"{type(error).__name__}: {error}", _trace(error))
     except KeyboardInterrupt:
         sys.stdout.flush()
         return 128 + signal.SIGINT
@@ -118,6 +120,33 @@ def _run(tool: Tool, arguments: dict[str, Any], lines: Lines) -> int:
         text = result if isinstance(result, str) else json.dumps(result)
         lines.send({"type": "stopped", "result": text})
     return 0
+
+
+def _trace(error: BaseException) -> list[str]:
+    """Format the traceback, that of each chained exception from the first frame of the tool's own."""
+    pending: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while pending:
+        chained = pending.pop()
+        if chained is None or id(chained) in seen:
+            continue
+        seen.add(id(chained))
+        chained.__traceback__ = _own_part(chained.__traceback__)
+        pending += [chained.__cause__, chained.__context__]
+        if isinstance(chained, BaseExceptionGroup):
+            pending += chained.exceptions
+    return "".join(traceback.format_exception(error)).splitlines()
+
+
+def _own_part(frames: TracebackType | None) -> TracebackType | None:
+    """Drop the frames that lead to the tool; an exception without another keeps them."""
+    rest = frames
+    while rest is not None:
+        module = f"{rest.tb_frame.f_globals.get('__name__')}."
+        if not module.startswith(_CALLERS):
+            return rest
+        rest = rest.tb_next
+    return frames
 
 
 def _fail(lines: Lines, message: str, trace: Iterable[str], *, transient: bool = False) -> int:
