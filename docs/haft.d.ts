@@ -1367,7 +1367,7 @@ export interface TimelineParams {
   id: string;
   /** the offset of a byte: points begin with the point of this byte */
   cursor?: number;
-  /** the most points to return */
+  /** the most points to return; 1 is taken as 2, as the last point of a page begins the next */
   max_points?: number;
 }
 

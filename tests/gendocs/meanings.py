@@ -296,7 +296,7 @@ MEANINGS: dict[str, str] = {
     "HandleInfo.cpu_s": "processor seconds of all its processes",
     "HandleInfo.memory": "resident bytes of all its processes",
     "TimelineParams.cursor": "the offset of a byte: points begin with the point of this byte",
-    "max_points": "the most points to return",
+    "max_points": "the most points to return; 1 is taken as 2, as the last point of a page begins the next",
     "TimelineResult.generation": "the handle's generation",
     "TimelineResult.started_at": "the time of the spawn, in seconds since the epoch",
     "TimelineResult.grain_ms": "the precision of a point, in milliseconds; coarser for a long output",

@@ -29,10 +29,26 @@ def test_points_give_the_time_of_each_burst(room: Room) -> None:
 
 def test_a_limit_leaves_the_later_points_for_the_next_call(room: Room) -> None:
     room.spawn("two", "echo one; sleep 0.1; echo two", wait="stopped")
-    first = room.call("output/timeline", id="two", max_points=1)
-    assert [offset for offset, _ in first["points"]] == [0] and first["more"] is True
     rest = room.call("output/timeline", id="two", cursor=4)
     assert [offset for offset, _ in rest["points"]] == [4] and rest["more"] is False
+
+
+@pytest.mark.parametrize("max_points", [1, 2, 3])
+def test_each_page_begins_at_a_later_point(room: Room, max_points: int) -> None:
+    room.spawn("five", "for n in 1 2 3 4 5; do echo $n; sleep 0.05; done", wait="stopped")
+    whole = room.call("output/timeline", id="five")["points"]
+    assert len(whole) == 5
+    cursor = 0
+    points: list[list[int]] = []
+    for _ in whole:
+        page = room.call("output/timeline", id="five", cursor=cursor, max_points=max_points)
+        assert len(page["points"]) <= max(2, max_points)
+        points += page["points"][1:] if points else page["points"]
+        if not page["more"]:
+            break
+        assert page["points"][-1][0] > cursor
+        cursor = page["points"][-1][0]
+    assert points == whole
 
 
 def test_an_unknown_handle_is_refused(room: Room) -> None:

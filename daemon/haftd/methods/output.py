@@ -52,11 +52,12 @@ def output_search(access: Access, caller: Caller, params: SearchParams) -> Defer
 
 
 def output_timeline(access: Access, caller: Caller, params: TimelineParams) -> TimelineResult:
-    """Return the points from the byte at `cursor` on."""
+    """Return the points from the byte at `cursor` on, two at least: the last begins the next page."""
     handle = access.find(caller, params, params.id)
     timeline = handle.timeline
-    points = timeline.since(params.cursor, params.max_points + 1)
-    more = len(points) > params.max_points
+    limit = max(2, params.max_points)
+    points = timeline.since(params.cursor, limit + 1)
+    more = len(points) > limit
     stop = points[-2][0] if more else inf
 
     def ms(at: float) -> int:
@@ -67,7 +68,7 @@ def output_timeline(access: Access, caller: Caller, params: TimelineParams) -> T
         started_at=handle.started_at,
         grain_ms=round(timeline.error * 1000),
         cursor=handle.spool.end,
-        points=tuple((offset, ms(at)) for offset, at in points[: params.max_points]),
+        points=tuple((offset, ms(at)) for offset, at in points[:limit]),
         more=more,
         initial_size=timeline.initial_size or UNSET,
         resizes=tuple(
