@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from msgspec.structs import asdict
 
-from haft_protocol.methods import METHODS
+from haft_protocol.constants import PROTOCOL
+from haft_protocol.errors import RpcError
+from haft_protocol.methods import METHODS, InitializeParams
+from haft_protocol.sessions import Client
+from haftd.caller import Caller, Confinement
+from haftd.client_requests import Clients
+from haftd.core.sessions import Sessions
+from haftd.methods.access import Access
+from haftd.methods.initialize import initialize
 from tests.wire import Refused, Wire
 
 from .conftest import Room
@@ -36,6 +45,17 @@ def test_each_method_is_refused_unless_it_only_reads(viewer: Wire, method: str) 
         assert not is_refusal(refused) or refused.data["method"] == method
     else:
         assert METHODS[method].reads_only
+
+
+def test_a_refused_initialize_leaves_the_connection_as_it_was() -> None:
+    program = Caller("unix", confinement=Confinement("handle", "h", "mine"))
+    access = Access(cast(Any, None), Sessions(), Clients())
+    params = InitializeParams(
+        client=Client("c"), protocol=PROTOCOL, session="other", read_only=True
+    )
+    with pytest.raises(RpcError, match="session"):
+        initialize(access, cast(Any, None), cast(Any, None), program, params)
+    assert asdict(program) == asdict(Caller("unix", confinement=program.confinement))
 
 
 def test_no_spawn_of_a_batch_takes_its_id(viewer: Wire, room: Room) -> None:

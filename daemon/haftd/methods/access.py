@@ -37,17 +37,26 @@ class Access(msgspec.Struct, frozen=True):
         params: Params | HandlesListParams | InquiriesListParams | ApprovalsListParams,
     ) -> str:
         """Return a call's session, which the caller joins; raises `not_authorized`."""
-        name = caller.session if params.session is UNSET else params.session
-        if not caller.may_use(name):
-            raise caller.refusal(
-                "use all sessions" if name == "*" else f"use session {shown(name)}"
-            )
+        name = self.check_session(caller, params)
         if name != "*" and not caller.read_only:
             is_new = self.sessions.join(name, caller)
             if is_new and (caller.inquiry or caller.approval):
                 self.clients.arrive()
         # One text for all handles of a session.
         return sys.intern(name)
+
+    def check_session(
+        self,
+        caller: Caller,
+        params: Params | HandlesListParams | InquiriesListParams | ApprovalsListParams,
+    ) -> str:
+        """Return a call's session and change nothing; raises `not_authorized`."""
+        name = caller.session if params.session is UNSET else params.session
+        if not caller.may_use(name):
+            raise caller.refusal(
+                "use all sessions" if name == "*" else f"use session {shown(name)}"
+            )
+        return name
 
     def handles(self, session: str | None = None) -> list[Handle]:
         for handle in self.registry.sweep(trio.current_time()):

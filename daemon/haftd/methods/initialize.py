@@ -45,6 +45,7 @@ def initialize(
             "`read_only` goes without `capabilities`: a client that changes nothing answers nothing",
             field="read_only",
         )
+    access.check_session(caller, params)
     caller.read_only = caller.read_only or params.read_only
     session = access.session_of(caller, params)
     caller.name = params.client.name
