@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,23 @@ def test_the_kernels_table_is_read_with_its_escapes() -> None:
 def test_a_mount_point_with_an_unescaped_end_of_line_is_one_mount(end: str) -> None:
     line = f"36 35 98:0 / /a{end}b rw - ext3 /dev/root rw\n"
     assert mounts(line) == (Mount("98:0", "/", f"/a{end}b"),)
+
+
+class _Table(tuple[Mount, ...]):
+    """Counts the passes through the mounts."""
+
+    passes = 0
+
+    def __iter__(self) -> Iterator[Mount]:
+        _Table.passes += 1
+        return super().__iter__()
+
+
+def test_the_mounts_are_looked_through_as_often_for_many_as_for_few(base: Path) -> None:
+    passes = []
+    for count in (2, 200):
+        _Table.passes = 0
+        below = (Mount(f"9:{n}", "/", f"{base}/root/{n}") for n in range(count))
+        assert not found(base, "root", table=_Table((*PLAIN, *below)))
+        passes.append(_Table.passes)
+    assert passes[0] == passes[1]

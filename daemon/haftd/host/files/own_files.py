@@ -61,7 +61,8 @@ def own_file_in(
             return path
     table = mounts() if table is None else table
     places = set(_places(granted, table))
-    if all(place[0] not in _shared_devices(table) for place in places):
+    shared = _shared_devices(table)
+    if all(device not in shared for device, _ in places):
         return ""
     for path in own:
         own_places = set(_places(path, table))
