@@ -9,10 +9,12 @@ from typing import Any, cast
 from weakref import ref
 
 import pytest
+from msgspec.structs import replace
 from trio.testing import MockClock
 
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
+from haftd.executions.calls import Prepared
 from haftd.executions.starter import Starter, _settings
 from haftd.methods.approval_gate import definition_key
 from haftd.tools.definitions.definition import Tool
@@ -69,3 +71,24 @@ def test_a_replaced_definition_is_kept_by_no_cache(value_of: Callable[[Tool], ob
     del tool
     gc.collect()
     assert replaced() is None
+
+
+class _MorePrepared(Prepared, frozen=True):
+    added: bool = False
+
+
+def test_a_start_with_other_arguments_keeps_every_other_field(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fields: dict[str, Any] = dict.fromkeys(Prepared.__struct_fields__)
+    fields["tool"] = Tool(name="t", file="f")
+    fields["context"] = SimpleNamespace(session=None, handle=None)
+    ready = _MorePrepared(**fields, added=True)
+    launch = SimpleNamespace(terminal=False)
+    resolved = SimpleNamespace(runtime="process", launch=launch)
+    monkeypatch.setattr("haftd.executions.starter.check_arguments", lambda tool, args: dict(args))
+    monkeypatch.setattr("haftd.executions.starter.resolve", lambda tool, args, context: resolved)
+    runtimes = {"process": None}
+    starter = Starter(*cast(Any, [None, None, None, runtimes, None, None, None, None]))
+    changed = starter.change(ready, {"a": 1})
+    assert changed == replace(ready, args={"a": 1}, resolved=cast(Any, resolved))

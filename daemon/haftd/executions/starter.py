@@ -27,7 +27,7 @@ from haftd.inquiries.tool_question import InquiryQueue
 from haftd.launch_spec import shown_command
 from haftd.runtimes.base import Call, Runtime
 from haftd.tools.calls.environment import path_of
-from haftd.tools.calls.resolve import CallContext, resolve
+from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
 from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.approval_policy import mode_of, run_modes
@@ -78,8 +78,19 @@ class Starter(msgspec.Struct):
             vars=vars or {},
             variables=self.launch_settings.environ,
         )
-        ready = self._prepared(tool, params.args, context, call_id, client)
-        return replace(ready, splits_stderr=params.split_stderr, is_transient=not params.retain)
+        args, resolved = self._resolved(tool, params.args, context)
+        return Prepared(
+            session,
+            params.id,
+            call_id,
+            tool,
+            args,
+            context,
+            resolved,
+            client,
+            splits_stderr=params.split_stderr,
+            is_transient=not params.retain,
+        )
 
     def describe(
         self, name: str, named_root: str | None
@@ -98,23 +109,12 @@ class Starter(msgspec.Struct):
 
     def change(self, ready: Prepared, new_args: Mapping[str, Any]) -> Prepared:
         """Return the spawn with other arguments, under the same definition even if replaced."""
-        changed = self._prepared(ready.tool, new_args, ready.context, ready.call_id, ready.client)
-        return replace(
-            changed,
-            is_fed=ready.is_fed,
-            surface=ready.surface,
-            splits_stderr=ready.splits_stderr,
-            is_transient=ready.is_transient,
-        )
+        args, resolved = self._resolved(ready.tool, new_args, ready.context)
+        return replace(ready, args=args, resolved=resolved)
 
-    def _prepared(
-        self,
-        tool: Tool,
-        new_args: Mapping[str, Any],
-        context: CallContext,
-        call_id: str | None,
-        client: Mapping[str, str | None] | None,
-    ) -> Prepared:
+    def _resolved(
+        self, tool: Tool, new_args: Mapping[str, Any], context: CallContext
+    ) -> tuple[dict[str, Any], ResolvedCall]:
         args = check_arguments(tool, new_args)
         resolved = resolve(tool, args, context)
         if not tool.is_builtin and resolved.runtime not in self.runtimes:
@@ -122,9 +122,7 @@ class Starter(msgspec.Struct):
         if resolved.launch.terminal and mode_of(tool, "result") != "unattended":
             why = "what a terminal shows is seen as it goes, and its definition wants its result reviewed"
             raise unsupported_runtime(tool.name, "pty", why)
-        return Prepared(
-            context.session, context.handle, call_id, tool, args, context, resolved, client
-        )
+        return args, resolved
 
     def start(
         self,
