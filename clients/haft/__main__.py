@@ -194,15 +194,14 @@ def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argpar
 
 def _report(options: argparse.Namespace, fault: Exception) -> int:
     from .cli import show
+    from .cli.options import DAEMON_ENDED
     from .cli.statuses import status_of
     from .cli.words import in_our_words, show_bytes
     from .errors import ConnectionLost, NotUnicode, RemoteError
 
     kind, status = status_of(fault)
     if isinstance(fault, ConnectionLost) and _has_daemon_ended(options):
-        fault = ConnectionLost(
-            "haftd has ended, and all handles with it; `haft doctor` looks for problems"
-        )
+        fault = ConnectionLost(DAEMON_ENDED)
     message = show_bytes(str(fault))
     if isinstance(fault, NotUnicode):
         message = show_bytes(f"`{fault.field}` is not UTF-8: {fault.text!r}")

@@ -34,6 +34,8 @@ _PING_S = 2.0
 
 START_REMEDY = "`haft run`, `haft spawn` or `haft shell` starts it"
 
+DAEMON_ENDED = "haftd has ended, and all handles with it; `haft doctor` looks for problems"
+
 MAX_MS = 2_000_000_000
 """A time limit that every system call takes: 23 days."""
 

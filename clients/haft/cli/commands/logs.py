@@ -17,7 +17,7 @@ from haft_protocol.states import HandleState, Stopped
 from ...client import Haft
 from ...errors import ConnectionLost, HaftError, NotRunning
 from .. import show
-from ..options import MAX_OFFSET, UsageError, connect, whole
+from ..options import DAEMON_ENDED, MAX_OFFSET, UsageError, connect, is_remote, whole
 from ..statuses import Status
 from ..typed_states import state_of
 from ..values import read_time
@@ -133,6 +133,9 @@ def _again(options: argparse.Namespace, follower: Follower) -> Haft:
             haft.close()
             raise
     except HaftError as fault:
+        if isinstance(fault, NotRunning | ConnectionLost) and not is_remote(options):
+            read = f"the output was read up to byte {follower.cursor} of {follower.id}"
+            raise NotRunning(f"{DAEMON_ENDED}; {read}") from fault
         raise NotRunning(f"the connection to haftd was lost {where}: {fault}") from fault
     if is_same:
         show.line(f"haft logs: the connection was lost {where}; going on there", "dim")
