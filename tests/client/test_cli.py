@@ -350,6 +350,10 @@ def test_await_parses_its_lists(serve: Serve, capsys: Capture) -> None:
     err = capsys.readouterr().err
     assert "a: stopped" in err and "b: running" in err and "haft await: timed out\n" in err
     assert main(["await"]) == 2
+    assert main(["await", "a", "--timeout-ms", "1500"]) == 5
+    assert daemon.calls("await")[2]["timeout_secs"] == 1.5
+    assert main(["await", "a", "--timeout-ms", "1", "--timeout-secs", "1"]) == 2
+    assert "not allowed with argument" in capsys.readouterr().err
 
 
 def test_ps_shows_a_row_per_handle(serve: Serve, capsys: Capture) -> None:

@@ -8,7 +8,7 @@ from haft_protocol.methods import AwaitResult
 
 from ...requests import drop_unset
 from .. import show
-from ..options import UsageError, connect, seconds
+from ..options import UsageError, connect, seconds, whole
 from ..statuses import Status
 
 USAGE = "haft await ID… | --all ID… [--any ID…] [options]"
@@ -17,7 +17,7 @@ Ids alone mean all of them. Exit status 5 when the time ran out, else 1 when a t
 
 examples:
   haft await build test
-  haft await --any server tunnel --timeout-secs 60
+  haft await --any server tunnel --timeout-ms 60000
   haft await --all build --any server tunnel
 """
 
@@ -26,12 +26,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ids", nargs="*", metavar="ID", help="handles, as `haft ps` names them")
     parser.add_argument("--all", nargs="+", metavar="ID", help="until all of these have stopped")
     parser.add_argument("--any", nargs="+", metavar="ID", help="and one of these")
-    parser.add_argument(
-        "--timeout-secs",
-        type=seconds,
+    longest = parser.add_mutually_exclusive_group()
+    longest.add_argument(
+        "--timeout-ms",
+        type=whole(),
         metavar="N",
-        help="but not longer than so many seconds (no limit)",
+        help="but not longer than so many milliseconds (no limit)",
     )
+    longest.add_argument("--timeout-secs", type=seconds, metavar="N", help="the same in seconds")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,7 +41,10 @@ def run(options: argparse.Namespace) -> int:
     some = getattr(options, "any", [])
     if not every and not some:
         raise UsageError("name at least one handle to wait for; see `haft await --help`")
-    fields = drop_unset(all=every, any=some, timeout_secs=getattr(options, "timeout_secs", None))
+    longest_s = getattr(options, "timeout_secs", None)
+    if hasattr(options, "timeout_ms"):
+        longest_s = options.timeout_ms / 1000
+    fields = drop_unset(all=every, any=some, timeout_secs=longest_s)
     with connect(options) as haft:
         options.waited_for = [*every, *some]
         encoded = haft.raw("await", fields)
