@@ -52,7 +52,7 @@ def test_each_shell_has_a_fresh_name_and_a_taken_one_is_refused(
             with shell(daemon) as person:
                 person.until("ready>")
                 person.type("exit 3\r" if _ else DETACH)
-                assert person.ends() == _
+                assert person.ends() == 3 * _
         handles = wire.call("handles/list")["handles"]
         assert [(handle["id"], handle["state"]) for handle in handles] == [
             ("shell", "running"),
@@ -77,6 +77,15 @@ def test_an_opened_shell_leaves_its_output_for_the_session(serve: Serve, place: 
     params = {**params, "session": place.session, "wait": "output"}
     assert place.wire.call("spawn", **params)["content"] == ""
     assert "ready>" in place.call("fetch", id="h", pattern="ready>")["content"]
+
+
+def test_a_shell_that_a_signal_ends_has_the_status_that_shells_give_it(
+    daemon: RunningDaemon,
+) -> None:
+    with shell(daemon) as person:
+        person.until("ready>")
+        person.type("kill -KILL $$\r")
+        assert person.ends() == 128 + 9
 
 
 def test_size_and_environment_are_the_users(daemon: RunningDaemon) -> None:

@@ -30,7 +30,7 @@ daemon when none answers; the others say that there is none.
 
 exit status:
 {table()}
-That of run is its command's: see `haft help run`.
+That of run is its command's, see `haft help run`; that of shell is the shell's.
 
 examples:
   haft spawn run --id build -- make -j4

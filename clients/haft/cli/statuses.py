@@ -1,7 +1,7 @@
 """Exit statuses of `haft`, and the errors that cause them.
 
 Scripts depend on the numbers: never change a meaning. `attach` also returns 128 and a signal's
-number.
+number, `run` and `shell` the status of their program.
 """
 
 from __future__ import annotations

@@ -66,6 +66,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    own, last = attach(options)
+    return status_of(own, last)
+
+
+def attach(options: argparse.Namespace) -> tuple[OwnTerminal | None, HandleState | None]:
+    """Attach until the end or a detach, which are reported; return the terminal, unless the handle
+    has stopped before, and the last state, unless the attach was detached."""
     if options.json:
         raise UsageError("attach has no --json: it is for a person; use `haft fetch --json`")
     _prefix(options)
@@ -83,12 +90,12 @@ def run(options: argparse.Namespace) -> int:
             show.line(
                 f"{options.id}: there is nothing to attach to; {logs} shows its output", "dim"
             )
-            return Status.FAILED if show.failed(to_builtins(state)) else Status.DONE
+            return None, state
         own, last = join(options, client, (keys, screen))
     if last is not None and not _is_lost(own):
         with drop_late_messages():
             show.show_line(to_builtins(last))
-    return _status(own, last)
+    return own, last
 
 
 def join(
@@ -152,10 +159,10 @@ def _loss(options: argparse.Namespace, fault: ConnectionLost) -> str:
     return str(fault) if is_remote(options) else "haftd has gone"
 
 
-def _status(own: OwnTerminal, last: HandleState | None) -> int:
+def status_of(own: OwnTerminal | None, last: HandleState | None) -> int:
     if last is not None:
         return Status.FAILED if show.failed(to_builtins(last)) else Status.DONE
-    return 0 if own.ended_by is None else 128 + own.ended_by
+    return 0 if own is None or own.ended_by is None else 128 + own.ended_by
 
 
 def _prefix(options: argparse.Namespace) -> str:

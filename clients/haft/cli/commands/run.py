@@ -325,8 +325,14 @@ def _status(state: Stopped) -> int:
     """Return the exit status that a shell would have; report an end that haftd has caused."""
     if state.ended_by.by != "exit":
         show.show_line(to_builtins(state))
+    status = exit_status(state)
+    return _FAILED if status is None else status
+
+
+def exit_status(state: Stopped) -> int | None:
+    """Return the status that a shell has for this end; None if the program never ran."""
     if isinstance(state.exit, UnsetType):
-        return _FAILED
+        return None
     if not isinstance(state.exit.code, UnsetType):
         return state.exit.code
     return 128 + signal_number(str(state.exit.signal))

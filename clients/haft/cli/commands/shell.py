@@ -7,10 +7,13 @@ import os
 import shlex
 from collections.abc import Sequence
 
+from haft_protocol.states import Stopped
+
 from ...errors import RemoteError
 from ...requests import drop_unset
 from ..options import UsageError, connect, is_remote, named
 from . import attach
+from .run import exit_status
 from .spawn import UNREAD, environment
 
 _TOOL = "user_shell"
@@ -24,6 +27,8 @@ and so on where that runs already.
 
 Programs in it may do everything that you may in a terminal of your own: approve, answer, use every session. No model is
 offered such a shell, and no program that haftd runs for another definition can start one or type into it.
+
+The exit status is that of a shell that has ended, 128 and the number for a signal, and 0 after a detach.
 
 examples:
   haft shell
@@ -68,4 +73,6 @@ def run(options: argparse.Namespace) -> int:
                 break
         else:
             raise UsageError(f"{_MAX_NUMBER - 1} shells run already; name this one")
-    return attach.run(options)
+    own, last = attach.attach(options)
+    status = exit_status(last) if isinstance(last, Stopped) else None
+    return attach.status_of(own, last) if status is None else status
