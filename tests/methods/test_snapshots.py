@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from haft_protocol.methods import FetchParams
+from haft_protocol.methods import FetchParams, ToolsCallParams
 from haft_protocol.states import EndedBy, Exit, InputWanted, Running, Screen, Stopped
+from haftd.caller import Caller
 from haftd.core.echo import TypedInput
 from haftd.core.handles import Handle
 from haftd.core.read_position import Read
@@ -20,6 +21,7 @@ from haftd.core.termination import Termination
 from haftd.host.files.spool_folder import SpoolFolder
 from haftd.methods import read
 from haftd.methods.base import DeferredReply, HandleWait
+from haftd.methods.verbcall import verb_call
 from haftd.runtimes.base import InputState
 from tests.core.disks import make
 
@@ -149,22 +151,45 @@ async def test_output_that_is_readable_before_the_wait_needs_none(is_readable: b
         assert isinstance(reply, HandleWait)
 
 
+RESULT = "line\n" * 500_000
+
+
+def with_long_result(folder: Path, budget: int) -> Handle:
+    spool_folder = SpoolFolder(folder, "home", lambda: False)
+    spool = Spool(1 << 16, 1 << 20, spool_folder, Budget(budget))
+    handle = Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=0.0)
+    handle.start(0.0)
+    handle.end(Termination(by=EndedBy("exit"), result=RESULT, exit=Exit(code=0)), 1.0)
+    return handle
+
+
 @pytest.mark.parametrize("has_room", [True, False])
 async def test_a_long_result_is_saved_before_the_read(tmp_path: Path, has_room: bool) -> None:
     """In a task, which lets others have their turns."""
-    folder = SpoolFolder(tmp_path, "home", lambda: False)
-    spool = Spool(1 << 16, 1 << 20, folder, Budget(1 << 30 if has_room else 0))
-    handle = Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=0.0)
-    handle.start(0.0)
-    result = "line\n" * 500_000
-    handle.end(Termination(by=EndedBy("exit"), result=result, exit=Exit(code=0)), 1.0)
+    handle = with_long_result(tmp_path, 1 << 30 if has_room else 0)
     params = FetchParams(id="h", view="all", max_bytes=1000)
     reply = read.look(supervisor(), params, handle)
-    assert isinstance(reply, DeferredReply) and spool.saved is None
+    assert isinstance(reply, DeferredReply) and handle.spool.saved is None
     state: Any = await reply.run()
-    assert state.truncated.bytes == len(result) and state.truncated.kept <= 1000
+    assert state.truncated.bytes == len(RESULT) and state.truncated.kept <= 1000
     if has_room:
-        assert Path(state.truncated.path).read_text() == result
+        assert Path(state.truncated.path).read_text() == RESULT
         assert isinstance(read.look(supervisor(), params, handle), Stopped)
     else:
         assert state.truncated.path is None
+
+
+async def test_the_end_of_a_stopped_handle_saves_a_long_result_in_steps(tmp_path: Path) -> None:
+    handle = with_long_result(tmp_path, 1 << 30)
+    services: Any = SimpleNamespace(
+        access=SimpleNamespace(find=lambda *_: handle),
+        supervisor=SimpleNamespace(
+            execution_of=lambda _: None, executions=lambda *_: (), survivors=lambda *_: ()
+        ),
+    )
+    params = ToolsCallParams(tool="handle_stop", surface="verbs", arguments={"ids": ["h"]})
+    reply = verb_call(services, Caller("unix"), params, "s", "call")
+    assert isinstance(reply, DeferredReply) and handle.spool.saved is None
+    result: Any = await reply.run()
+    (state,) = result.completed
+    assert Path(state.truncated.path).read_text() == RESULT

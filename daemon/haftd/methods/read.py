@@ -119,6 +119,13 @@ def raise_rejection(handle: Handle) -> None:
         raise handle.rejection
 
 
+def read_saved(handle: Handle) -> HandleState | DeferredReply:
+    """Return the state of `read_plain`, deferred where a long text is saved first."""
+    if handle.takes_long_to_save():
+        return DeferredReply(partial(_saved, handle, partial(read_plain, handle)))
+    return read_plain(handle)
+
+
 async def save_long(handles: Iterable[Handle]) -> None:
     """Save texts that `read_plain` truncates, where that takes long, with turns for other tasks."""
     for handle in handles:

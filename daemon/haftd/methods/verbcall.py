@@ -52,7 +52,7 @@ from .fetch import fetch
 from .handles_list import handles_list
 from .model_text import MAX_TEXT
 from .modelcall import handle_of, input_of, params_of, refuse_for_a_person, run_to_end, tool_of
-from .read import plain_state, read_plain
+from .read import plain_state, read_saved
 from .spawn import spawn
 
 _WAITS = {"now": "none"}
@@ -373,7 +373,7 @@ def _end(
     except RpcError as error:
         if error.kind != "handle_stopped":
             raise
-        return read_plain(handle)
+        return read_saved(handle)
 
 
 def _by_state(states: Iterable[HandleState]) -> AwaitResult:
