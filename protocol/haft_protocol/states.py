@@ -7,7 +7,7 @@ permitted.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -175,12 +175,14 @@ class _Handle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
 class Pending(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="pending"):
     """The id is taken; no process runs yet."""
 
+    state: ClassVar[Literal["pending"]] = "pending"
     content: str
 
 
 class Running(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="running"):
     """The tool is running."""
 
+    state: ClassVar[Literal["running"]] = "running"
     content: str
     input_wanted: InputWanted | UnsetType | None = UNSET
     suspended: bool = False
@@ -190,6 +192,7 @@ class Running(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="runni
 class Waiting(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="waiting"):
     """The tool waits for the answer to one question."""
 
+    state: ClassVar[Literal["waiting"]] = "waiting"
     content: str
     question: Question
     inquiry_id: str | UnsetType = UNSET
@@ -199,6 +202,7 @@ class Stopped(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="stopp
     """The final state, with `result` or `error`. `content` stands beside the error of a raw
     process, `output` beside a result or error of the tool's own."""
 
+    state: ClassVar[Literal["stopped"]] = "stopped"
     ended_by: EndedBy
     result: str | UnsetType = UNSET
     error: ToolError | UnsetType = UNSET

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
+import msgspec.inspect
+import pytest
 
 from haft_protocol.methods import AwaitResult
 from haft_protocol.questions import Boolean, Question
@@ -66,3 +68,20 @@ def test_a_state_is_written_with_exactly_its_fields_and_parsed_again() -> None:
 def test_timed_out_is_written_only_when_true() -> None:
     assert msgspec.to_builtins(AwaitResult((), ())) == {"completed": (), "pending": ()}
     assert msgspec.to_builtins(AwaitResult((), (), True))["timed_out"] is True
+
+
+@pytest.mark.parametrize("kind", get_args(HandleState))
+def test_each_state_has_its_tag_as_a_constant_beside_the_wire(kind: type[HandleState]) -> None:
+    tag = msgspec.inspect.type_info(kind).tag  # type: ignore[attr-defined]
+    assert kind.state == tag and "state" not in kind.__struct_fields__
+
+
+def test_the_state_is_told_apart_by_its_name_and_cannot_be_changed() -> None:
+    data = {"state": "running", "id": "h", "tool": "t", "session": "s", "cursor": 0}
+    state: HandleState = msgspec.convert(
+        data | {"generation": 1, "elapsed_ms": 0, "content": "text"}, HandleState
+    )
+    assert state.state != "stopped" and state.content == "text", "mypy narrows the union"
+    with pytest.raises(AttributeError):
+        state.state = "stopped"  # type: ignore[misc, assignment]
+    assert msgspec.json.encode(state).count(b'"state"') == 1
