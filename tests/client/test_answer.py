@@ -26,6 +26,24 @@ TOOLS = "".join(
         "lasting": asking("q"),
     }.items()
 )
+TOOLS += """
+[tools.later]
+source = "local"
+stateful = true
+output = "events"
+command = ["sh", "-c", '''
+read -r line; until [ -e "$0" ]; do sleep 0.05; done
+echo '{"type": "waiting", "question": {"id": "q", "text": "Late?", "answer_type": {"type": "boolean"}}}'
+read -r line; echo '{"type": "stopped", "result": "fine"}'
+''', "{{ tool.arguments.file }}"]
+parameters.file = { type = "string", required = true }
+
+[tools.decided]
+source = "local"
+stateful = true
+command = ["true"]
+run = "ask"
+"""
 TOOLS += tool("two", asking("first", "Text"), asking("second", "Text"), stateful=True)
 
 
@@ -148,6 +166,30 @@ def test_an_unknown_id_has_the_status_of_every_unknown_id(desk: Desk) -> None:
     assert (status, out) == (4, "") and "there is no open question of 'nobody'" in err
     status, out, _ = desk.haft("--json", "answer", "nobody", "yes")
     assert status == 4 and json.loads(out)["error"]["kind"] == "unknown_id"
+
+
+def test_an_answer_to_a_handle_that_has_asked_nothing_names_the_wait_for_its_question(
+    desk: Desk, tmp_path: Path
+) -> None:
+    desk.client.call("spawn", tool="later", id="l", args={"file": str(tmp_path / "asks")})
+    status, out, err = desk.haft("answer", "l", "yes")
+    assert (status, out) == (4, "")
+    command = "haft --session work fetch l --wait input"
+    assert err == f"haft answer: 'l' is running and asks nothing yet; `{command}` waits for it\n"
+    (tmp_path / "asks").touch()
+    status, out, err = desk.haft(*command.split()[1:])
+    assert status == 0 and "asks: Late? [yes/no]" in out + err
+    assert desk.haft("answer", "l", "yes")[0] == 0
+    assert desk.client.call("fetch", id="l", wait="stopped")["result"] == "fine"
+    status, _, err = desk.haft("answer", "l", "yes")
+    assert status == 4 and "'l' has ended and asks nothing" in err
+
+
+def test_an_answer_to_a_handle_that_awaits_approval_names_the_decision(desk: Desk) -> None:
+    desk.client.call("spawn", tool="decided", id="d", approval_timeout_ms=0)
+    status, _, err = desk.haft("answer", "d", "yes")
+    assert status == 4 and "'d' awaits approval; `haft --session work approve d` decides" in err
+    desk.client.call("abort", id="d")
 
 
 @pytest.mark.parametrize(

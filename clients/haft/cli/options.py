@@ -494,11 +494,12 @@ def host_option(options: argparse.Namespace) -> str:
     return f"--host {shlex.quote(options.address)} " if options.address else ""
 
 
-def command_for(options: argparse.Namespace, words: str) -> str:
-    """Return a command for the same daemon and session, as a message shows it."""
+def command_for(options: argparse.Namespace, words: str, found_in: str | None = None) -> str:
+    """Return a command for the same daemon and session, as a message shows it; a handle that was
+    looked for in all sessions was `found_in` one."""
     import shlex
 
-    named = session(options)
+    named = session(options) or (None if found_in == "default" else found_in)
     where = (
         "" if not named or os.environ.get("HAFT_SESSION") else f"--session {shlex.quote(named)} "
     )

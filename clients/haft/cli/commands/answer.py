@@ -15,7 +15,7 @@ from ...client import Haft
 from ...requests import drop_unset
 from .. import show
 from ..confirmation import ask_choice
-from ..options import UnknownId, UsageError, connect
+from ..options import UnknownId, UsageError, command_for, connect, session
 from ..values import explained_choices, read_answer, read_text
 from .questions import list_inquiries
 
@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     with connect(options) as haft:
         listed = msgspec.json.decode(list_inquiries(haft, options), type=InquiriesListResult)
-        inquiry = _find(options.id, listed.inquiries)
+        inquiry = _find(options, haft, listed.inquiries)
         answer = _read(haft, inquiry, getattr(options, "value", None))
         # With `question` the daemon refuses an answer to an earlier question.
         result = haft.raw(
@@ -86,18 +86,34 @@ def _value(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _find(name: str, inquiries: tuple[Inquiry, ...]) -> Inquiry:
+def _find(options: argparse.Namespace, haft: Haft, inquiries: tuple[Inquiry, ...]) -> Inquiry:
     """Return the inquiry with this id, else that of the handle with this id."""
+    name = options.id
     matches = [inquiry for inquiry in inquiries if name == inquiry.inquiry_id]
     matches = matches or [inquiry for inquiry in inquiries if name == inquiry.handle]
     if not matches:
-        raise UnknownId(f"there is no open question of {name!r}; `haft questions` lists them")
+        raise UnknownId(_without_question(options, haft))
     if len(matches) > 1:
         sessions = ", ".join(inquiry.session for inquiry in matches)
         raise UsageError(
             f"{name!r} has open questions in several sessions; name one with --session: {sessions}"
         )
     return matches[0]
+
+
+def _without_question(options: argparse.Namespace, haft: Haft) -> str:
+    name = options.id
+    handles = haft.handles(session(options) or "*")
+    state = next((info.state for info in handles if info.state.id == name), None)
+    if state is None:
+        return f"there is no open question of {name!r}; `haft questions` lists them"
+    if state.state == "stopped":
+        return f"{name!r} has ended and asks nothing"
+    if state.needs == "decision":
+        approve = command_for(options, f"approve {name}", state.session)
+        return f"{name!r} awaits approval; {approve} decides"
+    fetch = command_for(options, f"fetch {name} --wait input", state.session)
+    return f"{name!r} is {state.state} and asks nothing yet; {fetch} waits for it"
 
 
 def _read(haft: Haft, inquiry: Inquiry, value: str | None) -> Any:
