@@ -20,53 +20,104 @@ Answer = bytes | RemoteError
 
 Id = int | str | None
 
+_MAX_UNCHECKED = 65_536
+"""Bytes of a message above which it is kept back until the daemon has reported its limit."""
+
 
 class Exchange:
     def __init__(self) -> None:
         self._last = 0
         self._greeting: int | None = None
+        self._is_greeting = False
+        """True until the daemon has answered the greeting."""
         self._mismatch: VersionMismatch | None = None
         self._partial = bytearray()
         self._scanned = 0
+        self._kept_back: list[tuple[bytes, list[int]]] = []
+        """Lines with the numbers of their requests, from the first long one on."""
         self._expected: set[int] = set()
         self._answers: dict[int, Answer] = {}
         self.fault: RemoteError | None = None
+        self.max_message: int | None = None
+        """Bytes of a message that the daemon takes; None until it has reported that."""
         self.to_send = bytearray()
         """Output buffer; the owner takes bytes from the front."""
 
     def request(self, method: str, params: object) -> int:
-        """Queue a request, a struct or a mapping, and return the number."""
+        """Queue a request, a struct or a mapping, and return the number.
+
+        Raises `RemoteError` (limit_exceeded) for one over `max_message`, for which the daemon would
+        close the connection.
+        """
         number, message = self._numbered(method, params)
-        self.to_send += self._line(message)
+        self._send_requests(self._line(message), [number])
         return number
 
     def greet(self, params: Mapping[str, object]) -> int:
         """Queue `initialize`; `take` raises `VersionMismatch` after a reply of another version."""
         self._greeting = self.request("initialize", params)
+        self._is_greeting = True
         return self._greeting
 
     def batch(self, calls: Iterable[tuple[str, object]]) -> list[int]:
         """Queue one batch and return the numbers, in order."""
         numbered = [self._numbered(method, params) for method, params in calls]
+        numbers = [number for number, _ in numbered]
         if numbered:
-            self.to_send += self._line([message for _, message in numbered])
-        return [number for number, _ in numbered]
+            self._send_requests(self._line([message for _, message in numbered]), numbers)
+        return numbers
+
+    def _send_requests(self, line: bytes, numbers: list[int]) -> None:
+        if (refusal := self._refusal(line)) is not None:
+            self._expected.difference_update(numbers)
+            raise refusal
+        self._put(line, numbers)
+
+    def _put(self, line: bytes, numbers: list[int]) -> None:
+        is_early = self._is_greeting and len(line) > _MAX_UNCHECKED
+        if is_early or self._kept_back:
+            self._kept_back.append((line, numbers))
+        else:
+            self.to_send += line
+
+    def _release(self, arrived: list[int]) -> None:
+        """Send the lines that were kept back, or keep the refusal as the reply to their requests."""
+        kept_back, self._kept_back = self._kept_back, []
+        for line, numbers in kept_back:
+            if (refusal := self._refusal(line)) is None:
+                self.to_send += line
+                continue
+            for number in self._expected.intersection(numbers):
+                self._answers[number] = refusal
+                arrived.append(number)
+
+    def _refusal(self, line: bytes) -> RemoteError | None:
+        """Return the error for a line that the daemon would not take."""
+        size, limit = len(line) - 1, self.max_message
+        if limit is None or size <= limit:
+            return None
+        text = f"A message of {size} bytes is too long: the limit `max_message` is {limit}."
+        data = {"kind": "limit_exceeded", "limit": "max_message", "value": limit}
+        return remote_error(-32009, text, data)
 
     def answer(self, request: Id, result: object) -> None:
-        self.to_send += self._line({"jsonrpc": "2.0", "id": request, "result": result})
+        line = self._line({"jsonrpc": "2.0", "id": request, "result": result})
+        if (refusal := self._refusal(line)) is not None:
+            self.refuse(request, refusal.code, str(refusal))
+        else:
+            self._put(line, [])
 
     def refuse(self, request: Id, code: int, message: str) -> None:
         """Queue an error reply to a request of the daemon."""
         error = {"code": code, "message": message}
-        self.to_send += self._line({"jsonrpc": "2.0", "id": request, "error": error})
+        self._put(self._line({"jsonrpc": "2.0", "id": request, "error": error}), [])
 
     def forget(self, number: int) -> None:
         """Drop the later reply and cancel the request at the daemon."""
         if number in self._expected:
             self._expected.discard(number)
-            self.to_send += self._line(
-                {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}}
-            )
+            cancel = {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}}
+            self._put(self._line(cancel), [])
         self._answers.pop(number, None)
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[int]:
@@ -118,10 +169,14 @@ class Exchange:
         if number is not None and number == self._greeting:
             greeted = answer if isinstance(answer, RemoteError) else self._decoded(answer)
             self._mismatch = _mismatch(greeted)
+            self.max_message = _max_message(greeted)
         if number in self._expected:
             assert isinstance(number, int)
             self._answers[number] = answer
             arrived.append(number)
+            if number == self._greeting:
+                self._is_greeting = False
+                self._release(arrived)
         elif number is None and isinstance(answer, RemoteError):
             self.fault = answer
 
@@ -139,6 +194,11 @@ def _mismatch(greeted: Any) -> VersionMismatch | None:
     server = fields.get("server")
     version = server.get("version") if isinstance(server, dict) else None
     return VersionMismatch(PROTOCOL, protocol, _text(version), _number(fields.get("pid")))
+
+
+def _max_message(greeted: Any) -> int | None:
+    limits = greeted.get("limits") if isinstance(greeted, dict) else None
+    return _number(limits.get("max_message")) if isinstance(limits, dict) else None
 
 
 def _number(value: object) -> int | None:

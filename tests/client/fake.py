@@ -135,9 +135,8 @@ def hello(request: dict[str, Any], started_at: float = 1.0) -> Any:
         return {"pong": True}
     if request["method"] != "initialize":
         return None
-    limits = dict.fromkeys(
+    limits = {"max_message": 1 << 23} | dict.fromkeys(
         [
-            "max_message",
             "max_nesting",
             "max_values",
             "max_batch",

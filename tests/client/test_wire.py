@@ -95,6 +95,53 @@ def test_an_error_without_an_id_belongs_to_the_connection(kind: type[Exchange]) 
 
 
 @both_kinds
+def test_a_message_over_the_daemons_limit_is_refused_and_not_sent(kind: type[Exchange]) -> None:
+    wire = kind()
+    wire.greet({})
+    early = wire.request("ping", {"a": "x" * 100_000})
+    after = wire.request("ping", {})
+    assert [message["method"] for message in sent(wire)] == ["initialize"]
+    greeted = {"protocol": 1, "limits": {"max_message": 99_000}}
+    assert wire.feed(reply(1, greeted)) == [1, early]
+    refusal = wire.take(early)
+    assert isinstance(refusal, RemoteError)
+    assert (refusal.code, refusal.data["limit"], refusal.data["value"]) == (
+        -32009,
+        "max_message",
+        99_000,
+    )
+    assert [message["id"] for message in sent(wire)] == [after]
+
+    size = len(kind()._line({"jsonrpc": "2.0", "id": 4, "method": "p", "params": {"a": ""}})) - 1
+    fitting = 99_000 - size
+    wire.request("p", {"a": "x" * fitting})
+    assert len(wire.to_send) == 99_001
+    wire.to_send.clear()
+    for refused in (
+        lambda: wire.request("p", {"a": "x" * (fitting + 1)}),
+        lambda: wire.batch([("p", {"a": "x" * fitting})]),
+    ):
+        with pytest.raises(RemoteError, match="`max_message` is 99000"):
+            refused()
+    wire.answer("q", "x" * 99_000)
+    (error,) = sent(wire)
+    assert (error["id"], error["error"]["code"]) == ("q", -32009)
+
+
+@both_kinds
+def test_a_long_message_waits_for_the_daemons_limit_alone_with_what_follows(
+    kind: type[Exchange],
+) -> None:
+    wire = kind()
+    wire.greet({})
+    numbers = [wire.request("ping", {}), wire.request("ping", {"a": "x" * 100_000})]
+    wire.forget(numbers[1])
+    assert [message["id"] for message in sent(wire)] == [1, numbers[0]]
+    wire.feed(reply(1, {"protocol": 1}))
+    assert [message["method"] for message in sent(wire)] == ["ping", "$/cancelRequest"]
+
+
+@both_kinds
 def test_a_batch_reply_is_split(kind: type[Exchange]) -> None:
     wire = kind()
     one, two = wire.batch([("ping", {}), ("ping", {})])

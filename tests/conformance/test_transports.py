@@ -327,6 +327,25 @@ async def test_U04_a_message_over_the_limit_is_refused_by_name_and_closed(kind: 
 
 
 @pytest.mark.parametrize("kind", ["lines", "headers"])
+async def test_a_message_over_the_limit_beside_a_waiting_call_is_refused_at_once(
+    kind: Kind,
+) -> None:
+    """Also while the client is still writing, and reads only then; the call's reply follows."""
+    async with serving(Rig(limits=limits(max_message=1000))) as served:
+        client = await served.connect(kind)
+        await client.send(request("wait", 1, name="g"))
+        await served.rig.until(lambda: served.rig.waiting == 1)
+        with trio.fail_after(PATIENCE_S):
+            await client.send(request("echo", 2, text="x" * (4 << 20)), request("ping", 3))
+        error = (await read(client))["error"]
+        assert (error["code"], error["data"]["limit"]) == (-32009, "max_message")
+        assert served.rig.waiting == 1
+        served.rig.gates["g"].set()
+        assert ok(await read(client)) == "g"
+        assert await read(client) is None
+
+
+@pytest.mark.parametrize("kind", ["lines", "headers"])
 async def test_U14_invalid_utf8_is_no_message(served: Served, kind: Kind) -> None:
     client = await served.connect(kind)
     for junk in (b'{"a":"\xff"}', b'{"a":"\xc0\xaf"}', b'{"a":"\xed\xa0\x80"}'):

@@ -115,6 +115,19 @@ def test_calls_run_concurrently(host: Open, era: type[Host]) -> None:
     assert text_of(*(ended or [client.finish(slow)])).startswith("[cat: exit 0, ")
 
 
+def test_a_call_over_the_daemons_limit_is_refused_alone(host: Open, era: type[Host]) -> None:
+    client = host(era)
+    for _ in range(2):  # before the daemon has reported its limits, and after
+        refused = client.start(
+            "tools/call", {"name": "run", "arguments": {"command": "x" * (9 << 20)}}
+        )
+        beside = client.start("tools/call", {"name": "run", "arguments": {"command": "echo hi"}})
+        assert text_of(client.finish(beside)).endswith("]\nhi")
+        (error,) = [message for message in client.seen if message.get("id") == refused]
+        assert "`max_message` is 8388608" in str(error.get("error") or error["result"])
+        client.seen.clear()
+
+
 def test_end_of_input_ends_the_process_and_no_handle(host: Open, era: type[Host]) -> None:
     client = host(era)
     client.call("run", id="cat", command="cat")

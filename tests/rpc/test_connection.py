@@ -63,6 +63,8 @@ class Told:
     async def hung_up(self) -> None:
         await trio.sleep_forever()
 
+    async def discard_input(self) -> None: ...
+
     async def close(self, *, graceful: bool) -> None:
         self.graceful = graceful
 

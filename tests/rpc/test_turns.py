@@ -55,6 +55,8 @@ class Told:
     async def hung_up(self) -> None:
         await trio.sleep_forever()
 
+    async def discard_input(self) -> None: ...
+
     async def close(self, *, graceful: bool) -> None: ...
 
     async def be_served(self, rig: Rig) -> None:

@@ -91,7 +91,11 @@ class DaemonLink:
                 return
         except HaftError as broken:
             fault = broken
-        fault = fault or loss_of(self._socket, "haftd ended while this call was under way")
+        fault = (
+            fault
+            or self._daemon.fault
+            or loss_of(self._socket, "haftd ended while this call was under way")
+        )
         self._socket.close()
         self._socket = self._daemon = None
         bridge.lost(fault)

@@ -424,6 +424,8 @@ class Connection:
             return
         async with trio.open_nursery() as watched:
             watched.start_soon(self._watch)
+            if self._wire.fault is not None:
+                watched.start_soon(self._wire.discard_input)
             self._answered = trio.lowlevel.ParkingLot()
             while self._in_flight:
                 await self._answered.park()

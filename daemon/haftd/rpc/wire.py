@@ -62,6 +62,9 @@ class Wire(Protocol):
     async def hung_up(self) -> None:
         """Wait until the peer has closed both directions."""
 
+    async def discard_input(self) -> None:
+        """Discard input until the end: a peer that is writing may read its replies only then."""
+
     async def close(self, *, graceful: bool) -> None:
         """Close, also when cancelled; `graceful` if the peer may still read its last reply. Never
         raises."""

@@ -125,6 +125,20 @@ class UnixWire:
             epoll.register(self._sock, 0)
             await trio.lowlevel.wait_readable(epoll)
 
+    async def discard_input(self) -> None:
+        try:
+            while True:
+                try:
+                    if not self._sock.recv(_CHUNK):
+                        return
+                    await trio.lowlevel.checkpoint()
+                    continue
+                except BlockingIOError:
+                    pass
+                await trio.lowlevel.wait_readable(self._fd)
+        except OSError:
+            pass  # `hung_up` reports the end
+
     def _is_read(self) -> bool:
         # Sent bytes stay in this queue until the peer reads them.
         return not int.from_bytes(fcntl.ioctl(self._sock, termios.TIOCOUTQ, bytes(4)), "little")

@@ -216,6 +216,9 @@ class WebSocketWire:
         except ConnectionClosed:
             return
 
+    async def discard_input(self) -> None:
+        """Return at once: `hung_up` discards messages."""
+
     async def close(self, *, graceful: bool) -> None:
         """Send a close frame with the reason, and wait briefly for the echo."""
         code: int = 1001
