@@ -200,6 +200,24 @@ def columns() -> int:
         return _USUAL_COLUMNS
 
 
+def folded(text: str, hang: int) -> str:
+    """Return a line with its end, folded at the width of a terminal; further lines are indented by `hang`.
+
+    A word is never broken, and other output never folded.
+    """
+    if sys.stdout is None or not sys.stdout.isatty() or len(text) <= columns():
+        return f"{text}\n"
+    from textwrap import TextWrapper
+
+    wrapper = TextWrapper(
+        max(columns(), 2 * hang),
+        subsequent_indent=" " * hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "".join(f"{part}\n" for part in wrapper.wrap(text))
+
+
 def table(
     rows: Sequence[Sequence[str]],
     narrow: Sequence[Sequence[str]] | None = None,

@@ -37,5 +37,5 @@ def run(options: argparse.Namespace) -> int:
         return 0
     if not sentences:
         sentences = ("The tool has no rules: it may do everything that you may.",)
-    show.write("".join(f"{show.plain(sentence)}\n" for sentence in sentences))
+    show.write("".join(show.folded(show.plain(sentence), 2) for sentence in sentences))
     return 0

@@ -120,9 +120,9 @@ def _is_suspended(pid: int) -> bool:
 
 
 def _show(finding: Finding) -> None:
-    show.write(f"{finding.level:9}{finding.check}: {finding.message}\n")
+    show.write(show.folded(f"{finding.level:9}{finding.check}: {finding.message}", 9))
     if finding.advice:
-        show.write(f"{'':9}→ {finding.advice}\n")
+        show.write(show.folded(f"{'':9}→ {finding.advice}", 11))
 
 
 def _places(options: argparse.Namespace) -> Iterator[Finding]:

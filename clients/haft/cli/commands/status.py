@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     status = msgspec.json.decode(encoded, type=StatusResult)
     approvals = msgspec.json.decode(listed, type=ApprovalsListResult).approvals
     lines = [*_lines(status), *map(_approval_line, approvals)]
-    show.write("".join(f"{name:12}{text}\n" for name, text in lines))
+    show.write("".join(show.folded(f"{name:12}{text}", 12) for name, text in lines))
     return 0
 
 
