@@ -251,3 +251,17 @@ def test_a_saved_file_left_by_a_crash_is_removed_at_the_next_start(make_daemon: 
         assert path.exists() and json.dumps(call)
     daemon.stop()
     assert not path.exists(), "and a stop leaves none"
+
+
+def test_the_reads_of_a_batch_share_16_mib_and_go_on_where_they_end(room: Room) -> None:
+    room.spawn("h", "yes $(printf '%4000s' | tr ' ' z) | head -n 250", wait="stopped", max_bytes=0)
+    size, share = 250 * 4001, (16 << 20) // 32
+    params = {"id": "h", "view": "raw", "max_bytes": 4 << 20}
+    starts = [0, share] * 16
+    calls = [request(room, n, "fetch", cursor=at, **params) for n, at in enumerate(starts)]
+    for reply, at in zip(send(room, *calls), starts, strict=True):
+        state = reply["result"]
+        data = base64.b64decode(state["content"])
+        assert len(data) == min(share, size - at) and state["cursor"] == at + len(data)
+    replies = send(room, *calls[:2])
+    assert len(base64.b64decode(replies[0]["result"]["content"])) == size

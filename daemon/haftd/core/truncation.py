@@ -19,12 +19,27 @@ from .text import cut_text, omission_line
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 """Bytes of text in a batch's replies."""
 
+_MAX_READ = 16 * 1024 * 1024
+"""Bytes that all reads of a batch take, before their texts are truncated."""
+
+_MIN_READ = 65_536
+"""Bytes that each read may take: its default."""
+
 _LINE = len(omission_line(1 << 62).encode())
 
 FindHandle = Callable[[str, str, int], Handle | None]
 """Look up a handle by session, id and generation."""
 
 _STATES = (Pending, Running, Waiting, Stopped)
+
+
+def batch_read_size(requests: int) -> int:
+    """Return the bytes that each read of a batch of so many requests may take.
+
+    >>> batch_read_size(2), batch_read_size(16), batch_read_size(256)
+    (2097152, 1048576, 65536)
+    """
+    return max(_MIN_READ, min(MAX_BATCH_BYTES, _MAX_READ // requests))
 
 
 def truncate_batch(

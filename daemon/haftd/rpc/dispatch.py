@@ -42,7 +42,7 @@ from haft_protocol.rpc import (
 )
 from haftd.caller import Caller
 from haftd.core.search import MAX_BATCHED, LineBudget
-from haftd.core.truncation import MAX_BATCH_BYTES, FindHandle, truncate_batch
+from haftd.core.truncation import MAX_BATCH_BYTES, FindHandle, batch_read_size, truncate_batch
 from haftd.logs import Log
 from haftd.methods.base import DeferredReply, HandleWait, MethodHandler
 
@@ -241,7 +241,12 @@ class Dispatcher:
         return join_batch(replies) if replies else None
 
     def _request(
-        self, caller: Caller, request: Request, room: int, params: object = None
+        self,
+        caller: Caller,
+        request: Request,
+        room: int,
+        params: object = None,
+        max_bytes: int | None = None,
     ) -> Reply | bytes | PendingRequest | Cancel | None:
         name = request.method
         if name in CANCELS:
@@ -258,7 +263,9 @@ class Dispatcher:
                 raise limit_exceeded(
                     "max_in_flight", limit, "Too many requests of this connection are unanswered"
                 )
-            result = self._methods.call(name, caller, request.params if params is None else params)
+            if params is None:
+                params = request.params
+            result = self._methods.call(name, caller, params, max_bytes)
         except RpcError as refused:
             error = _drop_traceback(refused)
         except Exception as fault:
@@ -301,6 +308,7 @@ class Dispatcher:
         slots: list[Slot] = [None] * len(items)
         cancels: list[Cancel] = []
         budget = LineBudget(MAX_BATCHED)
+        max_bytes = batch_read_size(len(items))
         first = [at for at in range(len(items)) if at in spawns]
         for at in first + [at for at in range(len(items)) if at not in spawns]:
             item = items[at]
@@ -312,7 +320,8 @@ class Dispatcher:
             else:
                 if at in releases:
                     releases.pop(at)()
-                answer = self._request(caller, item, room, spawns[at][0] if at in spawns else None)
+                params = spawns[at][0] if at in spawns else None
+                answer = self._request(caller, item, room, params, max_bytes)
                 if isinstance(answer, Cancel):
                     cancels.append(answer)
                 else:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from haft_protocol.errors import RpcError, method_not_found
 from haft_protocol.rpc import read_params
 from haftd.caller import Caller
@@ -57,14 +59,17 @@ class MethodTable(dict[str, Any]):
     def add(self, name: str, params_type: type[Any], handler: MethodHandler) -> None:
         self[name] = _Method(params_type, name, handler, self._on_fault)
 
-    def call(self, name: str, caller: Caller, params: Any) -> object:
+    def call(self, name: str, caller: Caller, params: Any, max_bytes: int | None = None) -> object:
         """Call a method. Raises `RpcError`, also for an unknown method.
 
-        `params` are raw JSON, or decoded as the method's type.
+        `params` are raw JSON, or decoded as the method's type; `max_bytes` bounds the parameter of
+        that name.
         """
         method = get_method(self, name)._value
         if type(params) is not method.type:
             params = read_params(params, method.type)
+        if max_bytes is not None and getattr(params, "max_bytes", 0) > max_bytes:
+            params = replace(params, max_bytes=max_bytes)
         result = call(method.request, (caller, params), method.serve)
         if isinstance(result, Left):
             error = result._error
