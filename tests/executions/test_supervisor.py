@@ -96,6 +96,57 @@ async def test_an_end_before_the_start_runs_nothing() -> None:
         assert runtime.starts == 0
 
 
+async def test_starts_begin_in_the_order_of_their_requests() -> None:
+    """Also starts with a gate that is open already; a closed gate holds no other start up."""
+    begun: list[str] = []
+    ends = 0
+
+    class Noting:
+        async def run(self, call: Call, context: RuntimeContext) -> str | None:
+            begun.append(call.tool)
+            try:
+                await trio.sleep_forever()
+            finally:
+                nonlocal ends
+                ends += 1
+
+    runtime = Noting()
+    open_gates = [n for n in range(40) if n % 3 == 0]
+
+    def call(n: int) -> Call:
+        return Call(str(n), LaunchSpec((), "/"), "")
+
+    async with trio.open_nursery() as nursery:
+        held = supervisor(nursery)
+        closed = trio.Event()
+
+        async def wait() -> tuple[Runtime, Call]:
+            await closed.wait()
+            return runtime, call(100)
+
+        held.start(handle("closed", needs_approval=True), runtime, call(100), gate=wait)
+        executions = [held.start(handle(f"h{n}"), runtime, call(n)) for n in range(40)]
+        await wait_all_tasks_blocked()
+        assert begun == [str(n) for n in range(40)]
+
+        for execution in executions:
+            held.end(execution, NOW)
+        await wait_all_tasks_blocked()
+        assert ends == 40
+        begun.clear()
+        for n in open_gates:
+            one = handle(f"g{n}", needs_approval=True)
+
+            async def gate(n: int = n, one: Handle = one) -> tuple[Runtime, Call]:
+                one.approve(terminal=False)
+                return runtime, call(n)
+
+            held.start(one, runtime, call(n), gate=gate)
+        await wait_all_tasks_blocked()
+        assert begun == [str(n) for n in open_gates]
+        nursery.cancel_scope.cancel()
+
+
 async def test_many_starts_and_ends_yield_to_other_tasks() -> None:
     runtime = Counting()
     async with trio.open_nursery() as nursery:

@@ -91,6 +91,7 @@ class Rig:
     timeouts: Timeouts = field(default_factory=Timeouts)
     calls: list[str] = field(default_factory=list)
     gates: dict[str, trio.Event] = field(default_factory=dict)
+    begun: list[str] = field(default_factory=list)
     waiting: int = 0
     cancelled: int = 0
     gone: list[Caller] = field(default_factory=list)
@@ -153,6 +154,7 @@ class Rig:
         gate = self.gates.setdefault(params.name, trio.Event())
 
         async def run() -> str:
+            self.begun.append(params.name)
             self.waiting += 1
             self.moved.unpark_all()
             try:

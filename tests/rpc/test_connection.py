@@ -88,6 +88,19 @@ async def test_the_values_of_a_message_are_bounded_however_short_it_is() -> None
     assert told[2]["result"] == "x" * 500 and "result" in told[3]
 
 
+async def test_calls_with_a_task_begin_in_the_order_of_their_requests(
+    nursery: trio.Nursery,
+) -> None:
+    rig = Rig(limits=limits(max_in_flight=64))
+    for turn in range(12):  # a pass of the loop runs its tasks in either order, at random
+        names = [f"{turn}.{n}" for n in range(5)]
+        wire = Told(*(request("wait", n, name=name) for n, name in enumerate(names)))
+        nursery.start_soon(serve_connection, wire, Caller("unix"), rig.rpc_context)
+        await trio.testing.wait_all_tasks_blocked()
+        assert rig.begun == names
+        rig.begun.clear()
+
+
 async def test_unread_replies_are_kept_up_to_a_bound(nursery: trio.Nursery) -> None:
     """Four times `max_queued`, beside the queue; a reply that was read counts no more."""
     rig = Rig(limits=limits(max_queued=1000, max_in_flight=64))

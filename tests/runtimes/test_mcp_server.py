@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -10,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from haftd.config.mcp_settings import McpServer
 from haftd.runtimes.mcp.peer import Disconnected
-from haftd.runtimes.mcp.server import Server, ServerFault
+from haftd.runtimes.mcp.server import Server, ServerFault, _Opening
 
 
 class Link:
@@ -103,6 +104,28 @@ async def test_a_server_that_failed_to_open_is_due_again_after_the_pause(
             await trio.sleep(600)
             due.append(server.is_due)
     assert due == [True, False, True, False, True]
+
+
+async def test_callers_go_on_in_the_order_of_their_arrival_once_the_server_is_open(
+    nursery: trio.Nursery,
+) -> None:
+    """Also a caller that comes while others have not gone on."""
+    for _ in range(12):  # a pass of the loop runs its tasks in either order, at random
+        server = Server("s", McpServer(command=("x",)), cast(Any, Environment(nursery)))
+        opening = server._opening = _Opening()
+        connected: list[int] = []
+
+        async def connect(n: int, server: Server = server, to: list[int] = connected) -> None:
+            await server.connect()
+            to.append(n)
+
+        for n in range(5):
+            nursery.start_soon(connect, n)
+            await wait_all_tasks_blocked()
+        server._connection = cast(Any, SimpleNamespace(peer=SimpleNamespace(lost=None)))
+        opening.end(None)
+        await connect(5)
+        assert connected == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(("lines", "last"), [((), ""), (("one", "two"), "; it last wrote: two")])

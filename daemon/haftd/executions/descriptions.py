@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from haft_protocol.errors import RpcError
 from haft_protocol.methods import ToolDescription
+from haftd.arrival_order import ArrivalOrder, Place
 from haftd.runtimes.base import Call, RuntimeContext, ToolFailed
 from haftd.runtimes.builtin import Builtin
 from haftd.runtimes.mcp.servers import Servers
@@ -67,6 +68,7 @@ class Describer(msgspec.Struct, eq=False):
     nursery: trio.Nursery
     servers: Servers
     _under_way: dict[Tool, _DescriptionRun] = msgspec.field(default_factory=dict)
+    _waiting: dict[str, ArrivalOrder] = msgspec.field(default_factory=dict)
     _watched_files: WeakKeyDictionary[Tool, dict[str, _FileStats]] = msgspec.field(
         default_factory=WeakKeyDictionary
     )
@@ -91,6 +93,17 @@ class Describer(msgspec.Struct, eq=False):
         async with trio.open_nursery() as nursery:
             for group in self._grouped(tools, root):
                 nursery.start_soon(self._describe, group, root)
+
+    @contextlib.contextmanager
+    def place(self, name: str) -> Iterator[Place]:
+        """Take a call's place among those that wait for the descriptions of the tool `name`."""
+        order = self._waiting.setdefault(name, ArrivalOrder())
+        try:
+            with order.place() as place:
+                yield place
+        finally:
+            if not order:
+                del self._waiting[name]
 
     def stop(self) -> None:
         for run in self._under_way.values():

@@ -170,6 +170,12 @@ class Execution:
         if self.review is not None:
             self.review.cancel()
 
+    def renew_scope(self) -> None:
+        """Replace the scope for the next task of the execution; a cancellation goes with it."""
+        was, self.scope = self.scope, trio.CancelScope()
+        if was.cancel_called:
+            self.scope.cancel()
+
     def request_stop(self, by: EndedBy) -> bool:
         """Record a request to end; return True for the first."""
         is_first = not self.is_stop_requested

@@ -6,7 +6,9 @@ Abort cancels the task.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 
 import msgspec
 import structlog
@@ -91,8 +93,8 @@ class Supervisor:
         self._survivors: dict[Handle, Survivors] = {}
         """Processes that survived KILL, of handles without an execution."""
         self._turns = trio.Semaphore(_IN_A_ROW)
-        self._due = 0
-        """Starts and ends that are scheduled, and have had no turn."""
+        self._scheduled: deque[Callable[[], Awaitable[None]]] = deque()
+        """Starts and ends without a turn yet, first come, first served."""
 
     def start(
         self,
@@ -109,9 +111,10 @@ class Supervisor:
         self._executions[handle] = execution
         self._by_tag[call.mark] = execution
         handle.set_left_behind(execution.left_behind)
-        self._due += gate is None
-        name = f"{call.tool}:{handle.id}"
-        self._nursery.start_soon(self._supervise, execution, runtime, call, gate, name=name)
+        if gate is None:
+            self._schedule(partial(self._supervise, execution, runtime, call))
+        else:
+            self._schedule(partial(self._await_gate, execution, call, gate))
         if review is not None:
             self._nursery.start_soon(review.run)
         return execution
@@ -169,8 +172,7 @@ class Supervisor:
             # At once: a decision in the same pass of the loop would be accepted for nothing.
             execution.cancel()
             return
-        self._due += 1
-        self._nursery.start_soon(self._cancel_in_turn, execution)
+        self._schedule(partial(_cancel, execution))
 
     async def _shorten_grace(self, execution: Execution, grace_s: float) -> None:
         with trio.move_on_after(grace_s):
@@ -183,10 +185,6 @@ class Supervisor:
             execution.handle.abandon(by)
             self.end(execution, by)
 
-    async def _cancel_in_turn(self, execution: Execution) -> None:
-        await self._take_turn()
-        execution.cancel()
-
     async def abort(self, execution: Execution, by: EndedBy, grace_s: float | None = None) -> None:
         self.end(execution, by, grace_s)
         await execution.done.wait()
@@ -196,26 +194,62 @@ class Supervisor:
             for execution in self.executions() if executions is None else executions:
                 nursery.start_soon(self.abort, execution, by)
 
-    async def _take_turn(self) -> None:
-        """Wait for a turn among the scheduled starts and ends (`_due`); a single one goes on in
-        this pass of the loop."""
-        try:
-            if self._due == 1:
-                await trio.lowlevel.checkpoint_if_cancelled()
-            else:
-                async with self._turns:
-                    pass
-        finally:
-            self._due -= 1
+    def _schedule(self, step: Callable[[], Awaitable[None]]) -> None:
+        self._scheduled.append(step)
+        self._nursery.start_soon(self._run_next)
 
-    async def _supervise(
-        self, execution: Execution, runtime: Runtime, call: Call, gate: StartGate | None
-    ) -> None:
+    async def _run_next(self) -> None:
+        """Take a turn, then run the first of the scheduled starts and ends; a single one goes on in
+        this pass of the loop.
+
+        A task has no start of its own: trio runs the tasks of a pass in either order.
+        """
+        if len(self._scheduled) > 1:
+            async with self._turns:
+                pass
+        await self._scheduled.popleft()()
+
+    async def _await_gate(self, execution: Execution, call: Call, gate: StartGate) -> None:
+        conclusion: _Conclusion = _Cancelled()
+        try:
+            with execution.scope:
+                runtime, call = await gate()
+                execution.renew_scope()
+                self._schedule(partial(self._supervise, execution, runtime, call))
+                return
+        except (Skipped, RpcError) as refused:
+            conclusion = refused
+        except Exception:
+            conclusion = self._faulted(execution)
+        await self._finish(execution, call.without_launch(), conclusion)
+
+    async def _supervise(self, execution: Execution, runtime: Runtime, call: Call) -> None:
+        handle, kept_call = execution.handle, call.without_launch()
+        trio.lowlevel.current_task().name = f"{call.tool}:{handle.id}"
+        conclusion: _Conclusion = _Cancelled()
+        try:
+            with execution.scope:
+                await trio.lowlevel.checkpoint_if_cancelled()
+                if call.launch.terminal:
+                    handle.timeline.initial_size = call.launch.rows, call.launch.cols
+                try:
+                    running = runtime.run(call, execution)
+                    del call  # the runtime lets go of the call, too
+                    result = await running
+                except StartFailed as failed:
+                    conclusion = spawn_failed(failed.message.rstrip("."), reason=failed.reason)
+                except ToolFailed as failed:
+                    conclusion = failed.termination
+                else:
+                    exit = Exit(code=0) if result is None else None
+                    conclusion = Termination(result=result, exit=exit)
+        except Exception:
+            conclusion = self._faulted(execution)
+        await self._finish(execution, kept_call, conclusion)
+
+    async def _finish(self, execution: Execution, call: Call, conclusion: _Conclusion) -> None:
         handle = execution.handle
-        running = self._run(execution, runtime, call, gate)
-        call = call.without_launch()
-        del gate
-        self._conclude(execution, await running)
+        self._conclude(execution, conclusion)
         execution.begin()
         if execution.review is not None:
             execution.review.complete()
@@ -234,36 +268,11 @@ class Supervisor:
         finally:
             execution.finish()
 
-    async def _run(
-        self, execution: Execution, runtime: Runtime, call: Call, gate: StartGate | None
-    ) -> _Conclusion:
-        handle = execution.handle
-        try:
-            with execution.scope:
-                if gate is not None:
-                    try:
-                        runtime, call = await gate()
-                    except (Skipped, RpcError) as refused:
-                        return refused
-                    gate = None
-                    self._due += 1
-                await self._take_turn()
-                if call.launch.terminal:
-                    handle.timeline.initial_size = call.launch.rows, call.launch.cols
-                try:
-                    running = runtime.run(call, execution)
-                    del call  # the runtime lets go of the call, too
-                    result = await running
-                except StartFailed as failed:
-                    return spawn_failed(failed.message.rstrip("."), reason=failed.reason)
-                except ToolFailed as failed:
-                    return failed.termination
-                return Termination(result=result, exit=Exit(code=0) if result is None else None)
-        except Exception:
-            incident = secrets.token_hex(4)
-            log.exception("a runtime failed", handle=handle.id, tool=handle.tool, incident=incident)
-            return _Faulted(internal_failure(incident))
-        return _Cancelled()
+    def _faulted(self, execution: Execution) -> _Faulted:
+        """Log the exception that is handled now."""
+        handle, incident = execution.handle, secrets.token_hex(4)
+        log.exception("a runtime failed", handle=handle.id, tool=handle.tool, incident=incident)
+        return _Faulted(internal_failure(incident))
 
     def _conclude(self, execution: Execution, conclusion: _Conclusion) -> None:
         match execution.handle.phase, conclusion:
@@ -341,3 +350,7 @@ class Supervisor:
                 await gone.wait()
         finally:
             handle.unlisten(on_change)
+
+
+async def _cancel(execution: Execution) -> None:
+    execution.cancel()

@@ -68,6 +68,8 @@ NEEDS: dict[str, Need] = {
 }
 """Methods that depend on descriptions, with the tools of their params."""
 
+_STARTS = ("spawn", "tools/call")
+
 
 def _servers(catalogue: Catalogue, servers: Servers, method: str, params: Any) -> list[Server]:
     if not catalogue.servers:
@@ -128,7 +130,8 @@ async def describe_files(starter: Starter, describer: Describer) -> None:
 def described(
     starter: Starter, describer: Describer, method: str, serve: MethodHandler
 ) -> MethodHandler:
-    """Wrap a method so that it decides once its descriptions are complete."""
+    """Wrap a method so that it decides once its descriptions are complete; calls that wait for those of
+    one tool, in the order of their arrival."""
 
     def decide(caller: Caller, params: Any) -> object:
         ready = missing_descriptions(starter, describer, method, params)
@@ -136,8 +139,13 @@ def described(
             return serve(caller, params)
 
         async def later() -> object:
-            await ready()
-            return serve(caller, params)
+            if method not in _STARTS:
+                await ready()
+                return serve(caller, params)
+            with describer.place(params.tool) as place:
+                await ready()
+                await place.wait_first()
+                return serve(caller, params)
 
         return DeferredReply(later)
 

@@ -6,7 +6,7 @@ Pending requests finish after the end of input, and are cancelled after a hang-u
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Generator
 from types import GeneratorType
 from typing import Literal, TypeVar
@@ -160,6 +160,8 @@ class Connection:
         """Calls by their ids' values."""
         self._waits: set[_PendingCall] = set()
         """Calls without a task."""
+        self._to_run: deque[tuple[_PendingCall, trio.CancelScope]] = deque()
+        """Calls whose tasks have not begun, in the order of their requests."""
         self._is_over = False
         self._answered: trio.lowlevel.ParkingLot | None = None
 
@@ -315,7 +317,8 @@ class Connection:
             call.scope = trio.CancelScope()
             if call.is_cancelled or self._is_over:
                 call.scope.cancel()
-            self._nursery.start_soon(self._run, call, call.scope)
+            self._to_run.append((call, call.scope))
+            self._nursery.start_soon(self._run_next)
         elif self._is_over:
             self._context.dispatcher.complete(call.request, call.cancelled)
             self._note_answer()
@@ -326,7 +329,10 @@ class Connection:
             self._waits.add(call)
             call.wait = register(later, call.complete, in_batch=call.request.in_batch)
 
-    async def _run(self, call: _PendingCall, scope: trio.CancelScope) -> None:
+    async def _run_next(self) -> None:
+        """Run the first of the calls that have not begun; a task has no call of its own, as trio runs
+        the tasks of a pass in either order."""
+        call, scope = self._to_run.popleft()
         answer: Reply | PendingRequest | None = None
         try:
             with scope:

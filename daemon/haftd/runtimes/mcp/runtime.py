@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import trio
 
 from haftd.core.termination import LIMIT, LOST, Termination
@@ -9,6 +11,9 @@ from haftd.core.termination import LIMIT, LOST, Termination
 from ..base import Call, RuntimeContext, StartFailed, ToolFailed, is_cancellation
 from ..no_process import NoProcessControl
 from .servers import Servers
+
+if TYPE_CHECKING:
+    from .connection import Connection
 
 
 class McpRuntime:
@@ -25,13 +30,13 @@ class McpRuntime:
         if server is None:
             raise StartFailed(f"There is no MCP server `{name}` any more.", "server")
         try:
-            await server.connect()
+            connection = await server.connect()
         except ServerFault as fault:
             raise StartFailed(fault.message, fault.reason) from None
         context.started(NoProcessControl(call.tool))
         try:
             with trio.move_on_after(call.launch.limits.get("wall_s", float("inf"))) as bound:
-                result = await self._call(call, context, name, tool)
+                result = await self._call(call, context, connection, name, tool)
         except ToolFailed as failure:
             context.ended(failure.termination)
             raise
@@ -45,7 +50,9 @@ class McpRuntime:
         context.ended(Termination(result=result))
         return result
 
-    async def _call(self, call: Call, context: RuntimeContext, name: str, tool: str) -> str:
+    async def _call(
+        self, call: Call, context: RuntimeContext, connection: Connection, name: str, tool: str
+    ) -> str:
         from .exchange import Exchange, text_of
         from .peer import Disconnected
         from .server import ServerFault
@@ -59,9 +66,8 @@ class McpRuntime:
                     raise ServerFault(f"There is no MCP server `{name}` any more.")
                 silence_s = server.settings.call_s
                 try:
-                    exchange = Exchange(
-                        await server.connect(), context, nursery, call.mark, silence_s
-                    )
+                    # At once, as calls go on in the order of their arrival.
+                    exchange = Exchange(connection, context, nursery, call.mark, silence_s)
                     result = await exchange.run(tool, server.find(tool), call.arguments)
                 except Disconnected as gone:
                     if gone.was_done:

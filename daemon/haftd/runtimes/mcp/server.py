@@ -8,6 +8,7 @@ from typing import Protocol
 import structlog
 import trio
 
+from haftd.arrival_order import ArrivalOrder
 from haftd.config.mcp_settings import McpServer
 from haftd.tools.definitions.server_tools import ServedTool
 
@@ -74,6 +75,8 @@ class Server:
         self._connection: Connection | None = None
         self._link: Link | None = None
         self._opening: _Opening | None = None
+        self._waiting = ArrivalOrder()
+        """Callers of `connect`."""
         self._fault: ServerFault | None = None
         self._failures = 0
         self._retry_at = float("-inf")
@@ -90,15 +93,27 @@ class Server:
 
     async def connect(self) -> Connection:
         """Return the connection, opened if need be: callers share one opening, regardless of their
-        cancellation. Raises `ServerFault`."""
-        while True:
-            connection = self._connection
-            if connection is not None and connection.peer.lost is None:
-                return connection
+        cancellation, and go on in the order of their arrival. Raises `ServerFault`."""
+        connection = self._usable_connection
+        if connection is not None and not self._waiting:
+            return connection
+        with self._waiting.place() as place:
+            await self._wait_open()
+            await place.wait_first()
+            return await self._wait_open()
+
+    async def _wait_open(self) -> Connection:
+        while (connection := self._usable_connection) is None:
             opening = self._opening or self._open()
             await opening.over.wait()
             if opening.fault is not None:
                 raise opening.fault
+        return connection
+
+    @property
+    def _usable_connection(self) -> Connection | None:
+        connection = self._connection
+        return None if connection is None or connection.peer.lost is not None else connection
 
     def close(self, reason: str) -> None:
         """End the server for good; open calls fail with the reason."""
