@@ -105,6 +105,8 @@ def test_await_shows_the_output_before_a_question(serve: Serve, capsys: Capture)
     assert main(["await", "a"]) == 0
     out, err = capsys.readouterr()
     assert out == "printed\n" and err.startswith("a: waiting")
+    assert main(["await", "a", "b"]) == 0
+    assert capsys.readouterr().out == "==> a <==\nprinted\n"
 
 
 def test_a_variable_that_is_not_utf8_is_left_out_and_named(

@@ -230,6 +230,10 @@ def test_messages_use_the_command_lines_terms(serve: Serve, capsys: Capture) -> 
             "arguments: give exactly one of `argv`, `command`.",
             "arguments: give a command behind `--`, or a script by `--arg command=…`.",
         ),
+        (
+            "arguments: give exactly one of `argv`, `command`; it has `argv` and `command`.",
+            "arguments: give a command behind `--`, or a script by `--arg command=…`; both are given.",
+        ),
         ("`args.path` is missing", "`--arg path` is missing"),
         ("`view` is `screen`, `call_id`", "`--view` is `screen`, `--call-id`"),
     ):
@@ -271,6 +275,20 @@ def test_several_handles_are_aborted_at_once_and_an_ended_one_is_no_failure(
     ]
     assert main(["abort", "gone", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["state"] == "stopped"
+
+
+def test_the_output_of_several_aborted_handles_is_headed_by_its_handle(
+    serve: Serve, capsys: Capture
+) -> None:
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        name = request["params"]["id"]
+        return stopped(name, {"a": "of a", "b": "", "c": "of c\n"}[name])
+
+    serve(answer)
+    assert main(["abort", "a", "b", "c"]) == 0
+    assert capsys.readouterr().out == "==> a <==\nof a\n==> c <==\nof c\n"
+    assert main(["abort", "a"]) == 0
+    assert capsys.readouterr().out == "of a"
 
 
 def test_an_unknown_id_is_an_error_and_the_others_are_aborted(

@@ -139,7 +139,11 @@ def test_a_choice_of_names_is_reported_as_one() -> None:
     schema = {"type": "object", "properties": {"a": INTEGER, "b": INTEGER}}
     one, some = of({**schema, "oneOf": branches}), of({**schema, "anyOf": branches})
     assert problems(one, {}) == {"arguments": "give exactly one of `a`, `b`"}
-    assert problems(one, {"a": 1, "b": 1}) == {"arguments": "give exactly one of `a`, `b`"}
+    assert problems(one, {"a": 1, "b": 1}) == {
+        "arguments": "give exactly one of `a`, `b`; it has `a` and `b`"
+    }
+    inner = of({"type": "object", "properties": {"x": {"oneOf": branches}}})
+    assert problems(inner, {"x": 5}) == {"x": "give exactly one of `a`, `b`"}
     assert problems(some, {}) == {"arguments": "give at least one of `a`, `b`"}
 
 

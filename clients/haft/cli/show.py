@@ -93,11 +93,17 @@ def line(text: str, colour: str | None = None) -> None:
         return
     if _is_mid_line and _are_one_stream():
         text = f"\n{text}"
-    _is_mid_line = False
+        _is_mid_line = False
     try:
         print(paint(text, colour, sys.stderr), file=sys.stderr, flush=True)
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+def head(id: str) -> None:
+    """Begin the output of one of several handles on stdout, as `tail` does that of a file."""
+    break_ = "\n" if _is_mid_line else ""
+    write(break_ + paint_stdout(f"==> {plain(id)} <==", "bold") + "\n")
 
 
 def _are_one_stream() -> bool:

@@ -45,6 +45,7 @@ _INPUT = re.compile(r"`input\.(text|line|keys|paste|eof|signal|resize)`")
 _ARGUMENT = re.compile(r"`args\.([\w.-]+)`")
 # The command line has its own way to write either.
 _COMMAND_OR_SCRIPT = "give exactly one of `argv`, `command`"
+_BOTH_GIVEN = "; it has `argv` and `command`"
 _ANOTHER_PATH = "or give another PATH in `env`"
 _AS_INPUT = " as `input` itself"
 _SPAWN_STARTS = "`spawn` starts"
@@ -70,6 +71,7 @@ def in_our_words(text: str) -> str:
     text = text.replace(
         _COMMAND_OR_SCRIPT, "give a command behind `--`, or a script by `--arg command=…`"
     )
+    text = text.replace(_BOTH_GIVEN, "; both are given")
     text = text.replace(_ANOTHER_PATH, "or set another PATH").replace(
         _SPAWN_STARTS, "`haft spawn` starts"
     )

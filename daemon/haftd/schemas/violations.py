@@ -67,11 +67,12 @@ def explain(
         unexpected = error.kind.as_dict()["unexpected"][:_MAX_UNEXPECTED]
         return [((*path, name), names.unknown(name, declared)) for name in unexpected]
     if kind in ("oneOf", "anyOf"):
-        if either := ", ".join(
-            f"`{name}`" for name in _required_choice(_holder(schema, error).get(kind))
-        ):
+        if choice := _required_choice(_holder(schema, error).get(kind)):
             how = "exactly" if kind == "oneOf" else "at least"
-            return [(path, f"give {how} one of {either}")]
+            given = error.instance if isinstance(error.instance, Mapping) else ()
+            has = " and ".join(f"`{name}`" for name in choice if name in given)
+            end = f"; it has {has}" if has else ""
+            return [(path, f"give {how} one of {', '.join(f'`{n}`' for n in choice)}{end}")]
         branches = error.kind.as_dict().get("context") or []
         if not all(branches):
             return [(path, "it fits more than one of the forms of which it must fit one")]

@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 
 import msgspec
-from msgspec import MsgspecError
+from msgspec import MsgspecError, to_builtins
 
-from haft_protocol.states import HandleState
+from haft_protocol.states import HandleState, Stopped
 
 from ...client import Haft
 from ...errors import RemoteError
@@ -53,6 +53,8 @@ def run(options: argparse.Namespace) -> int:
         if options.json:
             show.document(_document(ends))
         for end in ends:
+            if not options.json and isinstance(end, Stopped) and show.text_of(to_builtins(end)):
+                show.head(end.id)
             _show(haft, options, end)
     refused = any(isinstance(end, RemoteError) for end in ends)
     return Status.REFUSED if refused else Status.DONE

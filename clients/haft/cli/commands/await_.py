@@ -57,6 +57,8 @@ def run(options: argparse.Namespace) -> int:
             show.show_line(state)
         for state in map(msgspec.to_builtins, result.waiting):
             # The reply has moved the read offset: no other read has this output.
+            if state["content"] and len([*every, *some]) > 1:
+                show.head(state["id"])
             show.show_state(state)
         for state in map(msgspec.to_builtins, result.pending):
             show.show_line(state)

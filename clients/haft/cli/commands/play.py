@@ -43,7 +43,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--speed", type=float, metavar="FACTOR", help="so many times as fast (1)")
     parser.add_argument(
-        "--idle", type=float, metavar="SECONDS", help="no pause is longer; the file's own limit"
+        "--idle",
+        type=float,
+        metavar="SECONDS",
+        help="shorten each longer pause to so many seconds (the recording's own limit, if it has one)",
     )
 
 
