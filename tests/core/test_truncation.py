@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -74,7 +74,7 @@ class FakeRegistry:
 
     def told(self, results: list[object], budget: int) -> list[Any]:
         replies = truncate_batch(results, self.find, budget)
-        return [json.loads(msgspec.json.encode(one)) for one in replies]
+        return [json.loads(msgspec.json.encode(one, enc_hook=as_text)) for one in replies]
 
 
 @pytest.fixture
@@ -113,6 +113,25 @@ def test_a_text_cut_twice_has_one_line_for_all_missing_bytes(registry: FakeRegis
     assert f"… {state['omitted']} bytes left out …\n" in state["result"]
     kept = len(state["result"].replace(f"… {state['omitted']} bytes left out …\n", ""))
     assert kept + state["omitted"] == len(long) and state["truncated"]["kept"] == kept
+
+
+def test_a_batch_that_is_cut_while_it_grows_is_cut_as_at_once(registry: FakeRegistry) -> None:
+    states = [seen(registry.add(lines(count))) for count in (2_000, 40, 3_000, 100)]
+    done = AwaitResult(completed=(cast(Any, seen(registry.add(lines(1_000)))),), pending=())
+    grown = truncate_batch([*states[:2], done], registry.find, 6_000)
+    grown = truncate_batch([*grown, *states[2:]], registry.find, 6_000)
+    replies = registry.told([*grown], 3_000)
+    at_once = registry.told([*states[:2], done, *states[2:]], 3_000)
+    total = 0
+    for reply, whole in zip(replies, at_once, strict=True):
+        (state,), (other,) = (one.get("completed", [one]) for one in (reply, whole))
+        assert state["result"].count("left out") == other["result"].count("left out")
+        assert state.get("truncated", {}).get("bytes") == other.get("truncated", {}).get("bytes")
+        assert abs(len(state["result"]) - len(other["result"])) < 100
+        if "truncated" in state:
+            assert state["truncated"]["kept"] + state["omitted"] == state["truncated"]["bytes"]
+        total += len(state["result"])
+    assert 2_700 < total <= 3_000
 
 
 def test_output_of_failures_and_of_awaits_counts(registry: FakeRegistry) -> None:
@@ -173,7 +192,7 @@ def test_empty_fields_stay_left_out_of_a_cut_state(registry: FakeRegistry) -> No
 
     told = Told([seen(registry.add(lines(500)))])
     (reply,) = truncate_batch([told], registry.find, 1_000)
-    assert isinstance(reply, dict) and set(reply) == {"completed"}
+    assert set(msgspec.to_builtins(reply)) == {"completed"}
 
 
 def test_a_text_at_the_limit_is_whole(registry: FakeRegistry) -> None:

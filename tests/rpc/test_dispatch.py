@@ -5,12 +5,15 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Generator
+from itertools import groupby
 from typing import Any
 
 import pytest
 import trio
 
+from haft_protocol.methods import Empty
 from haft_protocol.rpc import read_params
+from haft_protocol.states import Running
 from haftd.caller import Caller
 from haftd.core.search import LineBudget
 from haftd.methods.base import DeferredReply
@@ -245,3 +248,36 @@ def test_no_program_is_described_before_initialize(rig: Rig) -> None:
     caller.initialized = True
     answer(rig, spawns, caller)
     assert looked == ["spawn", "spawn"]
+
+
+def test_a_batch_that_holds_much_text_is_cut_while_it_grows(rig: Rig) -> None:
+    events: list[str] = []
+
+    def read(caller: Caller, params: Empty) -> Running:
+        events.append("read")
+        return Running(
+            id="h",
+            tool="t",
+            session="s",
+            cursor=0,
+            generation=1,
+            elapsed_ms=0,
+            omitted=0,
+            content=("x" * 63 + "\n") * (1 << 14),
+        )
+
+    def find(session: str, id: str, generation: int) -> None:
+        events.append("cut")
+
+    dispatcher = rig.rpc_context.dispatcher
+    dispatcher._methods.add("read", Empty, read)
+    dispatcher.find = find
+    replies = plain(answer(rig, batch(*(request("read", n) for n in range(40))), room=40))
+    uncut = [len(list(run)) for event, run in groupby(events) if event == "read"]
+    assert max(uncut) <= 9 and sum(uncut) == 40
+    states = [reply["result"] for reply in replies]
+    assert sum(len(state["content"]) for state in states) <= 2 << 20
+    for state in states:
+        line = f"… {state['omitted']} bytes left out …\n"
+        assert state["content"].count("left out") == 1
+        assert len(state["content"].replace(line, "")) + state["omitted"] == 1 << 20

@@ -10,14 +10,26 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from haft_protocol.states import Base64, HandleState, Pending, Running, Stopped, Waiting, as_text
+from haft_protocol.states import (
+    Base64,
+    HandleState,
+    Pending,
+    Running,
+    Stopped,
+    Truncated,
+    Waiting,
+)
 
 from .handles import Handle
 from .text import cut_text, omission_line
 
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 """Bytes of text in a batch's replies."""
+
+MAX_UNCUT_BYTES = 8 * 1024 * 1024
+"""Bytes of text at which a batch that is not whole yet is truncated."""
 
 _MAX_READ = 16 * 1024 * 1024
 """Bytes that all reads of a batch take, before their texts are truncated."""
@@ -48,13 +60,22 @@ def truncate_batch(
     """Return the results, truncated to `budget`; yields for other tasks."""
     sizes: list[int] = []
     for result in results:
-        for state in _states(result):
-            sizes += map(_size, _texts(state).values())
+        sizes += _sizes(result)
         yield
     if sum(sizes) <= budget:
         return list(results)
     most = size_limit(sizes, budget)
     return (yield from _all_cut(results, most, find))
+
+
+def text_size(result: object) -> int:
+    """Return the bytes of a result's texts, which a batch may cut."""
+    return sum(_sizes(result))
+
+
+def _sizes(result: object) -> Iterator[int]:
+    for state in _states(result):
+        yield from map(_size, _texts(state).values())
 
 
 def _all_cut(
@@ -70,20 +91,20 @@ def _all_cut(
 def _cut(value: Any, most: int, find: FindHandle) -> Generator[None, None, Any]:
     if not any(_states(value)):
         return value
-    fields = msgspec.to_builtins(value, enc_hook=as_text)
     if isinstance(value, _STATES):
         for field, text in _texts(value).items():
             if _size(text) > most:
                 handle = find(value.session, value.id, value.generation)
                 if handle is not None and handle.stopped:
                     yield from handle.save_in_steps()
-                _shorten(fields, field, text, max(0, most - _LINE), find)
+                value = _shortened(value, field, text, max(0, most - _LINE), handle)
                 yield
-        return fields
-    for name, rows in _lists_of(value):
-        if name in fields:
-            fields[name] = yield from _all_cut(rows, most, find)
-    return fields
+        return value
+    lists: dict[str, Any] = {}
+    for field, rows in _lists_of(value):
+        if rows:
+            lists[field] = type(rows)((yield from _all_cut(rows, most, find)))
+    return replace(value, **lists)
 
 
 def size_limit(sizes: Sequence[int], budget: int) -> int:
@@ -99,11 +120,9 @@ def size_limit(sizes: Sequence[int], budget: int) -> int:
 
 def _lists_of(result: object) -> Iterator[tuple[str, Any]]:
     if isinstance(result, msgspec.Struct):
-        for field, name in zip(
-            result.__struct_fields__, result.__struct_encode_fields__, strict=True
-        ):
+        for field in result.__struct_fields__:
             if isinstance(rows := getattr(result, field), list | tuple):
-                yield name, rows
+                yield field, rows
 
 
 def _states(result: object) -> Iterator[HandleState]:
@@ -128,15 +147,15 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
-def _shorten(state: dict[str, Any], field: str, text: str, size: int, find: FindHandle) -> None:
-    before = state.get("omitted", 0)
-    if field == "output":
-        state[field], whole, kept = cut_text(text, size)
-        state["omitted"] = before + whole - kept
-        return
-    truncated = state.get("truncated")
-    missing = before if truncated is None else truncated["bytes"] - truncated["kept"]
+def _shortened(
+    state: HandleState, field: str, text: str, size: int, handle: Handle | None
+) -> HandleState:
+    before = state.omitted
     shorter, whole, kept = cut_text(text, size)
+    if field == "output":
+        return replace(state, output=shorter, omitted=before + whole - kept)
+    truncated = state.truncated or None if isinstance(state, Stopped) else None
+    missing = before if truncated is None else truncated.bytes - truncated.kept
     lost = whole - kept
     line = omission_line(missing)
     if missing and line in text and line not in shorter:
@@ -144,19 +163,17 @@ def _shorten(state: dict[str, Any], field: str, text: str, size: int, find: Find
         lost -= len(line.encode())
         shorter = shorter.replace(omission_line(whole - kept), omission_line(lost + missing), 1)
         whole -= len(line.encode())
-    state[field] = shorter
-    handle = find(state["session"], state["id"], state["generation"])
+    changed: dict[str, Any] = {field: shorter}
     termination = None if handle is None else handle.termination
-    if state["state"] != "stopped" or (termination is not None and termination.is_output):
-        state["omitted"] = before + lost
-    if state["state"] == "stopped":
+    if not isinstance(state, Stopped) or (termination is not None and termination.is_output):
+        changed["omitted"] = before + lost
+    if isinstance(state, Stopped):
         saved = None if handle is None else handle.save()
-        if truncated is None:
-            truncated = {"bytes": whole, "kept": whole}
-        state["truncated"] = {
-            "bytes": truncated["bytes"],
-            "kept": truncated["kept"] - lost,
-            "path": None if saved is None else saved.path,
-        }
-        if saved is not None and saved.omitted:
-            state["truncated"]["omitted"] = saved.omitted
+        size, kept = (whole, whole) if truncated is None else (truncated.bytes, truncated.kept)
+        changed["truncated"] = Truncated(
+            bytes=size,
+            kept=kept - lost,
+            path=None if saved is None else saved.path,
+            omitted=0 if saved is None else saved.omitted,
+        )
+    return replace(state, **changed)

@@ -42,7 +42,14 @@ from haft_protocol.rpc import (
 )
 from haftd.caller import Caller
 from haftd.core.search import MAX_BATCHED, LineBudget
-from haftd.core.truncation import MAX_BATCH_BYTES, FindHandle, batch_read_size, truncate_batch
+from haftd.core.truncation import (
+    MAX_BATCH_BYTES,
+    MAX_UNCUT_BYTES,
+    FindHandle,
+    batch_read_size,
+    text_size,
+    truncate_batch,
+)
 from haftd.logs import Log
 from haftd.methods.base import DeferredReply, HandleWait, MethodHandler
 
@@ -222,23 +229,31 @@ class Dispatcher:
     ) -> Generator[None, None, bytes | None]:
         """Join a batch's replies, each cut to its share of the text that the matches have left; None
         without replies."""
-        with_results = [
-            (at, slot)
-            for at, slot in enumerate(slots)
-            if isinstance(slot, Reply) and slot.error is None
-        ]
-        results = yield from truncate_batch(
-            [reply.result for _, reply in with_results], self.find, MAX_BATCH_BYTES - budget.spent
-        )
-        cut = {at: result for (at, _), result in zip(with_results, results, strict=True)}
+        slots = yield from self._cut(slots, MAX_BATCH_BYTES - budget.spent)
         replies: list[bytes] = []
-        for at, slot in enumerate(slots):
+        for slot in slots:
             if isinstance(slot, Reply):
-                replies.append(self.encode(replace(slot, result=cut[at]) if at in cut else slot))
+                replies.append(self.encode(slot))
                 yield
             elif isinstance(slot, bytes):
                 replies.append(slot)
         return join_batch(replies) if replies else None
+
+    def _cut(
+        self, slots: Sequence[Slot], size: int = MAX_BATCH_BYTES
+    ) -> Generator[None, None, list[Slot]]:
+        """Return the slots, the texts of their results cut to `size` together."""
+        cut = list(slots)
+        replies = [
+            (at, slot)
+            for at, slot in enumerate(slots)
+            if isinstance(slot, Reply) and slot.error is None
+        ]
+        results = yield from truncate_batch([reply.result for _, reply in replies], self.find, size)
+        for (at, reply), result in zip(replies, results, strict=True):
+            if result is not reply.result:
+                cut[at] = replace(reply, result=result)
+        return cut
 
     def _request(
         self,
@@ -309,6 +324,7 @@ class Dispatcher:
         cancels: list[Cancel] = []
         budget = LineBudget(MAX_BATCHED)
         max_bytes = batch_read_size(len(items))
+        uncut = 0
         first = [at for at in range(len(items)) if at in spawns]
         for at in first + [at for at in range(len(items)) if at not in spawns]:
             item = items[at]
@@ -329,6 +345,11 @@ class Dispatcher:
                         room -= 1
                         answer.batch_budget = budget
                     slots[at] = answer
+                if isinstance(answer, Reply):
+                    uncut += text_size(answer.result)
+                if uncut > MAX_UNCUT_BYTES:
+                    # A larger share than at the end, so no text is cut shorter than all at once.
+                    slots, uncut = (yield from self._cut(slots)), MAX_BATCH_BYTES
             if at not in spawns or len(releases) % _AT_ONCE == _AT_ONCE - 1:
                 yield
         if any(isinstance(slot, PendingRequest) for slot in slots):
