@@ -892,7 +892,7 @@ export interface PingResult {
   pong: boolean;
 }
 
-/** A file or definition left out, and the reason. */
+/** A file or definition left out, and the reason; or a setting that waits for the next start. */
 export interface Problem {
   /** the file */
   file: string;
@@ -904,6 +904,8 @@ export interface Problem {
   line?: number;
   /** the remedy, if other than to correct the file and to reload */
   advice?: string;
+  /** `note`: nothing is wrong or left out */
+  level?: "note";
 }
 
 /** New output in base64: the bytes from offset `start`, the previous push's `cursor`, to `cursor`. */

@@ -543,6 +543,7 @@ def _reloader(
                     key=name,
                     message="takes effect at the next start",
                     advice="`haft stop`, which ends all that it holds, then start it again",
+                    level="note",
                 )
                 for name in settings.__struct_fields__
                 if name not in _RELOADED

@@ -63,13 +63,14 @@ class PingResult(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file or definition left out, and the reason."""
+    """A file or definition left out, and the reason; or a setting that waits for the next start."""
 
     file: str
     key: str
     message: str
     line: int | UnsetType = UNSET
     advice: str | UnsetType = UNSET
+    level: Literal["note"] | UnsetType = UNSET
 
 
 class ReloadResult(msgspec.Struct, frozen=True):

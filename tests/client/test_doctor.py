@@ -44,6 +44,13 @@ PROBLEM = {
     "key": "tools.x.command",
     "message": "Wrong.",
 }
+NOTE = {
+    "file": "/c/config.toml",
+    "key": "websocket",
+    "message": "takes effect at the next start",
+    "advice": "`haft stop`",
+    "level": "note",
+}
 
 
 def findings(capsys: Capture) -> dict[str, tuple[str, str, str]]:
@@ -191,7 +198,32 @@ def test_reload_shows_problems_and_fails(serve: Serve, capsys: Capture) -> None:
     ]
 
 
-@pytest.mark.parametrize(("problems", "status"), [([PROBLEM], 1), ([], 0)])
+def test_a_setting_that_waits_for_the_next_start_is_no_problem(
+    serve: Serve, capsys: Capture
+) -> None:
+    status = {**STATUS, "problems": [NOTE]}
+    replies = {
+        "daemon/reload": {"tools": 4, "problems": [NOTE]},
+        "approvals/list": {"approvals": []},
+    }
+    serve(lambda request, peer: replies.get(request["method"], status))
+    assert main(["reload"]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "/c/config.toml: websocket: takes effect at the next start",
+        "haftd: 4 tools, 0 problems",
+    ]
+    assert main(["doctor", "--json"]) == 0
+    assert findings(capsys)["definitions"] == (
+        "note",
+        "/c/config.toml: websocket: takes effect at the next start",
+        "`haft stop`",
+    )
+    assert main(["status"]) == 0
+    (line,) = [row for row in capsys.readouterr().out.splitlines() if "websocket" in row]
+    assert line.split()[0] == "note"
+
+
+@pytest.mark.parametrize(("problems", "status"), [([PROBLEM], 1), ([], 0), ([NOTE], 0)])
 def test_reload_as_json_has_the_same_status(
     serve: Serve, capsys: Capture, problems: list[object], status: int
 ) -> None:

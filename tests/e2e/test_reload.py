@@ -115,6 +115,7 @@ def test_settings_that_need_a_restart_are_reported(
         reload(daemon, wire)
         (problem,) = problems(wire)
         assert problem["key"] == "daemon" and "next start" in problem["message"]
+        assert problem["level"] == "note"
         assert "haft stop" in problem["advice"], "to reload again would say the same for ever"
         left = {"run", "await", "ask_user", "describe_tools"}
         assert tools(wire) == left, "the toolpack is no such thing"

@@ -363,6 +363,7 @@ MEANINGS: dict[str, str] = {
     "Problem.key": "the key",
     "Problem.message": "the fault",
     "Problem.line": "the line",
+    "Problem.level": "`note`: nothing is wrong or left out",
     "Problem.advice": "the remedy, if other than to correct the file and to reload",
     # daemon/status and daemon/shutdown.
     "StatusResult.uptime_s": "seconds since the start",

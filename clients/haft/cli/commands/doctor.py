@@ -55,11 +55,14 @@ _EDITORS = ("vim", "vi", "nvim", "nano")
 """Editors of git_rebase's definition, in order."""
 
 
+Level = Literal["ok", "note", "problem"]
+
+
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     """Result of one check."""
 
     check: str
-    level: Literal["ok", "note", "problem"]
+    level: Level
     message: str
     advice: str = ""
     """Remedy."""
@@ -248,7 +251,8 @@ def _daemon(haft: Haft) -> Iterator[Finding]:
         )
     for problem in status.problems:
         advice = problem.advice or "mend it, then `haft reload`"
-        yield Finding("definitions", "problem", problem_line(problem), advice)
+        level: Level = "problem" if isinstance(problem.level, UnsetType) else problem.level
+        yield Finding("definitions", level, problem_line(problem), advice)
     yield from _path(status)
 
 

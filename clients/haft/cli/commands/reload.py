@@ -3,6 +3,7 @@ from __future__ import annotations
 import argparse
 
 import msgspec
+from msgspec import UnsetType
 
 from haft_protocol.methods import ReloadResult
 
@@ -12,7 +13,7 @@ from ..statuses import Status
 from .status import problem_line
 
 EPILOG = """\
-Exit status 1 when a file has errors; the valid parts take effect.
+Exit status 1 when a file has errors; the valid parts take effect. A setting that takes effect at the next start only is named, and no error.
 
 examples:
   haft reload
@@ -23,12 +24,12 @@ def run(options: argparse.Namespace) -> int:
     with connect(options) as haft:
         encoded = haft.raw("daemon/reload")
     result = msgspec.json.decode(encoded, type=ReloadResult)
-    status = Status.FAILED if result.problems else Status.DONE
+    count = sum(isinstance(problem.level, UnsetType) for problem in result.problems)
+    status = Status.FAILED if count else Status.DONE
     if options.json:
         show.document(encoded)
         return status
     for problem in result.problems:
         show.line(problem_line(problem), "yellow")
-    count = len(result.problems)
     show.line(f"haftd: {result.tools} tools, {count} problem{'' if count == 1 else 's'}")
     return status

@@ -96,5 +96,7 @@ def _lines(status: StatusResult) -> list[tuple[str, str]]:
         lines.append(("question", show.plain(text, 600)))
     if status.unconfirmed:
         lines.append(("not ended", ", ".join(map(str, status.unconfirmed))))
-    lines.extend(("problem", problem_line(problem)) for problem in status.problems)
+    for problem in status.problems:
+        level = "problem" if isinstance(problem.level, UnsetType) else problem.level
+        lines.append((level, problem_line(problem)))
     return lines
