@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 
 import psutil
 
@@ -26,9 +28,10 @@ the time that this test may take on a busy machine."""
 def test_a_daemon_with_fifty_idle_handles_makes_no_wake_ups(
     daemon: RunningDaemon, short_tmp: Path
 ) -> None:
-    with daemon.connect() as wire, daemon.connect("headers") as other:
+    with daemon.connect() as wire:
         for n in range(PIPES):
             wire.call("spawn", tool="run", id=f"p{n}", args={"argv": ["cat"]}, wait="none")
+    with daemon.connect() as wire, daemon.connect("headers") as other, subscribed(daemon):
         for n in range(TERMINALS):
             wire.call("spawn", tool="shell", id=f"t{n}", wait="pattern", pattern=r"\S")
         # A program that has closed its terminal, with more typed input than the buffer takes.
@@ -62,6 +65,29 @@ def test_a_daemon_with_fifty_idle_handles_makes_no_wake_ups(
         assert not woken, f"switches in {WATCHED_S:g} s by thread: {woken}\n{trace.read_text()}"
         until_asleep(processes)
         assert deadline_s(daemon.pid) > FAR_S
+
+
+@contextmanager
+def subscribed(daemon: RunningDaemon) -> Iterator[None]:
+    """Subscribe to all sessions and to one handle, and read the pushes: with a full buffer the queue
+    of pushes would wait for the reader, and so for no deadline. The state of a terminal is read
+    again in doubling pauses, so only a pipe's is subscribed to."""
+    with daemon.connect() as editor:
+        events = ["output", "screen", "notification"]
+        editor.call("subscribe", session="*", events=events)
+        editor.call("subscribe", handles=["p0"], events=["state", *events])
+
+        def read() -> None:
+            while editor.sock.recv(1 << 16):
+                pass
+
+        reader = Thread(target=read)
+        reader.start()
+        try:
+            yield
+        finally:
+            editor.sock.shutdown(socket.SHUT_RDWR)
+            reader.join()
 
 
 def ours(pid: int) -> list[int]:

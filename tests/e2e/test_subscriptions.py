@@ -402,24 +402,6 @@ def test_a_closed_connection_leaves_neither_memory_nor_work(
         wire.call("apply", session=session, id="a", input={"line": "x"}, wait="output")
 
 
-def test_a_subscription_to_an_idle_handle_causes_no_wake_ups(
-    told_daemon: RunningDaemon, session: str
-) -> None:
-    with told_daemon.connect() as editor, told_daemon.connect() as wire:
-        editor.call("subscribe", session=session, events=EVENTS)
-        args = {"argv": ["cat"], "terminal": True}
-        wire.call("spawn", session=session, tool="run", id="t", args=args, wait="input")
-        wire.call("apply", session=session, id="t", input={"line": "x"}, wait="input")
-        process = psutil.Process(told_daemon.pid)
-        deadline = time.monotonic() + 15
-        while time.monotonic() < deadline:
-            begun = process.num_ctx_switches()
-            time.sleep(0.5)
-            if process.num_ctx_switches() == begun:
-                return
-        raise AssertionError("it was never asleep for half a second")
-
-
 @pytest.mark.soak
 def test_a_slow_subscriber_has_longer_than_a_client_with_unread_replies(
     told_daemon: RunningDaemon, session: str
