@@ -203,6 +203,7 @@ FEEDS = st.lists(
 
 # An Escape at the end may begin the terminator: the string goes on.
 @example(b"\x1b\x1b]]\x1b", [])
+@example(b"\x1b]\x1b", [])
 @given(FEEDS, st.lists(st.integers(0, 200), max_size=10))
 def test_long_strings_are_tracked_in_any_pieces(data: bytes, cuts: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:

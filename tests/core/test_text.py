@@ -14,6 +14,7 @@ from tests.core.disks import make, open_memory
 from tests.effort import examples
 
 CHARACTERS = st.text(st.sampled_from("ab\n é≤😀"), max_size=60)
+LONG = st.text(st.sampled_from("ab\n é≤😀"), min_size=15, max_size=60)
 JUNK = st.lists(
     st.sampled_from(
         [b"a", b"\n", "é".encode(), "≤".encode(), "😀".encode(), b"\xff", b"\x80", b"\xe2\x89",
@@ -49,12 +50,13 @@ def test_joined_reads_of_a_growing_output_decode_to_the_whole(data: bytes, cuts:
 
 @settings(deadline=None)
 @given(
-    text=CHARACTERS,
-    start=st.integers(0, 30),
-    max_bytes=st.integers(0, 80),
+    text=LONG | CHARACTERS,
+    start=st.integers(0, 10) | st.integers(0, 30),
+    max_bytes=st.integers(0, 12) | st.integers(0, 80),
     final=st.booleans(),
     broken=st.booleans(),
 )
+@example(text="ab\n≤😀é" * 5, start=1, max_bytes=20, final=True, broken=False)
 def test_a_cut_text_is_the_two_ends_of_the_whole_and_every_byte_is_counted(
     text: str, start: int, max_bytes: int, final: bool, broken: bool
 ) -> None:
@@ -114,7 +116,13 @@ def test_an_offset_inside_invalid_bytes_hides_no_later_text(data: bytes, at: int
 
 
 @settings(deadline=None)
-@given(data=JUNK, max_bytes=st.integers(0, 40), tail=st.booleans(), final=st.booleans())
+@given(
+    data=JUNK,
+    max_bytes=st.integers(0, 12) | st.integers(0, 40),
+    tail=st.booleans(),
+    final=st.booleans(),
+)
+@example(data=b"a\xff\n\xe2\x89" * 5, max_bytes=10, tail=False, final=False)
 def test_invalid_bytes_are_cut_and_counted(
     data: bytes, max_bytes: int, tail: bool, final: bool
 ) -> None:

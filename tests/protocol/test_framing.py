@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from haft_protocol.framing import Framer, encode_headers, encode_lines
@@ -100,6 +100,7 @@ def test_any_bytes_in_any_cut_have_one_verdict(data: bytes, sizes: list[int]) ->
             [
                 b"Content-Length: 3",
                 b"content-length:2",
+                b"Content-Length: x\r\n\r\n",
                 b"X: y",
                 b"\r\n",
                 b"\n",
@@ -112,6 +113,7 @@ def test_any_bytes_in_any_cut_have_one_verdict(data: bytes, sizes: list[int]) ->
     ).map(b"".join),
     cuts,
 )
+@example(b"Content-Length: x\r\n\r\n", [1, 40, 2])
 def test_any_header_like_bytes_in_any_cut_have_one_verdict(tail: bytes, sizes: list[int]) -> None:
     data = b"Content-Length: 2\r\n\r\n{}" + tail
     whole, one = fed(data, []), fed(data, sizes)

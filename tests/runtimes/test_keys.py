@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from haftd.runtimes.base import InputRefused
@@ -162,6 +162,7 @@ _PRINTABLE = st.characters().filter(str.isprintable)
     st.one_of(_PRINTABLE, st.sampled_from("ßİıſŉΐK")),
     st.sampled_from([b"", b"\x1b[>1u", b"\x1b[>31u"]),
 )
+@example({"C-"}, "é", b"")
 def test_any_character_with_any_modifiers_is_typed_or_refused(
     modifiers: set[str], char: str, protocol: bytes
 ) -> None:
@@ -188,7 +189,12 @@ def test_a_letter_is_not_confused_with_anothers_capital() -> None:
     assert encode(["S-ß"], False, False, screen.encode_key) == ("ß".encode(),)
 
 
-@given(st.text(max_size=12))
+PARTS = st.sampled_from(["C-", "M-", "S-", "F1", "F99", "Enter", "KP0", "a", "ß", "-", " "])
+
+
+@given(st.lists(PARTS, max_size=4).map("".join) | st.text(max_size=12))
+@example("C-M-a")
+@example("F1")
 def test_any_text_is_a_key_or_is_refused(name: str) -> None:
     try:
         press = read_key(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
@@ -91,12 +91,15 @@ def test_attempts_are_bounded() -> None:
 
 @effort(max_examples=examples(16))
 @given(
-    status=st.integers(100, 599),
+    status=st.sampled_from([200, 429, 503]) | st.integers(100, 599),
     body=st.binary(max_size=50) | st.sampled_from([b'{"error": 3}', b'{"error": {"code": "a1"}}']),
-    after=st.text(max_size=30),
+    after=st.sampled_from(["7", "60", "61", "0"]) | st.text(max_size=30),
     tries=st.integers(1, 30),
     chance=st.floats(0, 1),
 )
+@example(status=200, body=b"", after="", tries=1, chance=0.0)
+@example(status=429, body=b"", after="60", tries=19, chance=0.0)
+@example(status=503, body=b"", after="", tries=20, chance=1.0)
 def test_any_sequence_of_replies_ends_in_a_decision(
     status: int, body: bytes, after: str, tries: int, chance: float
 ) -> None:
