@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
+
+import pytest
 
 from tests.faults.harness import until
 from tests.forkserver import run_haft
@@ -42,6 +46,35 @@ def test_the_next_start_is_refused_and_other_clients_are_served(make_daemon: Mak
     done = run_haft(["--socket", str(daemon.socket), "stop"], env=daemon.env)
     assert done.returncode == 0, done.stderr
     assert daemon.process is not None and daemon.process.wait(60) == 0
+
+
+def _number_kept(refused: Refused) -> int:
+    match = re.search(r"keeps (\d+) for those who connect", refused.message)
+    assert match is not None, refused.message
+    return int(match[1])
+
+
+@pytest.mark.parametrize("limit", [66, 128, 256])
+def test_as_many_clients_are_served_beside_all_handles_as_the_refusal_says(
+    make_daemon: MakeDaemon, limit: int
+) -> None:
+    """And those beyond are refused with the limit, never left without an answer."""
+    daemon = make_daemon().start(descriptors=limit)
+    with ExitStack() as stack:
+        wire = stack.enter_context(daemon.connect())
+        _, refused = fill(wire, "sleep", "600")
+        others = [stack.enter_context(daemon.connect()) for _ in range(_number_kept(refused))]
+        for other in others:
+            assert other.call("ping") == {"pong": True}
+        beyond = [stack.enter_context(daemon.connect()) for _ in range(40)]
+        for other in beyond:
+            other.start("ping")
+        replies = [other.receive() for other in beyond]
+        served = [reply for reply in replies if "result" in reply]
+        limits = {reply["error"]["data"]["limit"] for reply in replies if "error" in reply}
+        assert limits == {"open_files"} and len(served) < 40
+        listed = run_haft(["--socket", str(daemon.socket), "ps"], env=daemon.env)
+        assert listed.returncode != 0 and "`open_files`" in listed.stderr
 
 
 def test_output_leaves_the_last_descriptors(make_daemon: MakeDaemon) -> None:

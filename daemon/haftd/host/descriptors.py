@@ -12,11 +12,13 @@ from typing import Literal
 
 Use = Literal["wait", "start", "output", "client"]
 
-SPARE = 32
-"""Reserved from connections, for short-lived descriptors, logs and files."""
+_MAX_SPARE = 32
+_SHARE_SPARE = 4
 _MAX_FOR_CLIENTS = 32
 _SHARE_FOR_CLIENTS = 8
 """Clients get one descriptor of so many where descriptors are few."""
+_OF_A_START = 6
+"""Descriptors that a start keeps, beside the one that is compared with the bound."""
 
 
 def has_room(fd: int, use: Use) -> bool:
@@ -25,19 +27,34 @@ def has_room(fd: int, use: Use) -> bool:
 
 
 def shortage() -> str:
-    most = _most()
+    most = limit()
     return (
-        f"haftd may have {most} open files, and keeps the last {most - _bound('start')} for those who "
-        "connect: end a handle, or raise `ulimit -n` (with systemd `LimitNOFILE=`)."
+        f"haftd may have {most} open files, and keeps {_for_clients(most)} for those who connect: end a "
+        "handle, or raise `ulimit -n` (with systemd `LimitNOFILE=`)."
     )
 
 
-def _bound(use: Use) -> int:
-    most = _most()
-    for_clients = min(_MAX_FOR_CLIENTS, most // _SHARE_FOR_CLIENTS)
-    kept = {"wait": 2 * for_clients, "start": for_clients, "output": for_clients // 2, "client": 0}
-    return most - SPARE - kept[use]
+def spare() -> int:
+    """Return the number reserved from connections, for short-lived descriptors, logs and files."""
+    return min(_MAX_SPARE, limit() // _SHARE_SPARE)
 
 
-def _most() -> int:
+def limit() -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def _for_clients(most: int) -> int:
+    return min(_MAX_FOR_CLIENTS, most // _SHARE_FOR_CLIENTS)
+
+
+def _bound(use: Use) -> int:
+    most = limit()
+    for_clients = _for_clients(most)
+    for_output = for_clients // 2
+    kept = {
+        "wait": 2 * for_clients + for_output,
+        "start": for_clients + for_output + _OF_A_START,
+        "output": for_clients,
+        "client": 0,
+    }
+    return most - spare() - kept[use]

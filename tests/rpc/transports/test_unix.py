@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from haftd.caller import Caller
 from haftd.host import descriptors
@@ -369,7 +369,7 @@ async def test_U09_with_more_connects_than_descriptors_existing_peers_are_served
             "sys.stdin.read()\n"
         )
         used = len(os.listdir("/proc/self/fd"))
-        limit = used + 60 + descriptors.SPARE
+        limit = used + 100
         flood = await trio.lowlevel.open_process(
             [sys.executable, "-I", "-c", script, served.path, "600"],
             stdin=subprocess.PIPE,
@@ -385,7 +385,7 @@ async def test_U09_with_more_connects_than_descriptors_existing_peers_are_served
                 while not rig.rpc_context.connections.refused["descriptors"]:
                     assert ok(await ask(first, "ping"))
             assert ok(await ask(first, "ping"))
-            assert len(os.listdir("/proc/self/fd")) <= limit - descriptors.SPARE + 2
+            assert len(os.listdir("/proc/self/fd")) <= limit - descriptors.spare() + 2
             logged = [line for line in rig.lines if line.get("kind") == "descriptors"]
             assert 1 <= len(logged) <= 5
             await flood.stdin.aclose()
@@ -398,6 +398,28 @@ async def test_U09_with_more_connects_than_descriptors_existing_peers_are_served
             flood.kill()
             await flood.wait()
             await flood.stdout.aclose()
+
+
+def _not_refused(_sock: socket.socket) -> None:
+    raise AssertionError("the lack of descriptors has not lasted")
+
+
+async def test_clients_are_refused_once_a_lack_of_descriptors_has_lasted(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    """By the reserve that is spare; nobody hangs unanswered. Then clients are accepted as before."""
+    room = False
+    monkeypatch.setattr(accept, "has_room", lambda _fd, _use: room)
+    async with serving(Rig(), websocket=False, seconds=1000) as served:
+        began = trio.current_time()
+        clients = [await line(served) for _ in range(3)]
+        for client in clients:
+            error = (await read(client))["error"]
+            assert (error["code"], error["data"]["limit"]) == (-32009, "open_files")
+            assert await client.receive() is None
+        assert accept._MAX_WAIT_S <= trio.current_time() - began < accept._MAX_WAIT_S + 2
+        room = True
+        assert ok(await ask(await line(served), "ping"))
 
 
 async def test_a_client_waits_to_be_accepted_until_there_is_room(
@@ -417,7 +439,7 @@ async def test_a_client_waits_to_be_accepted_until_there_is_room(
         listener, *clients = (stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(4))
         listener.bind(str(tmp_path / "s"))
         listener.listen()
-        accept_next = accept.acceptor(listener, rig.rpc_context)
+        accept_next = accept.acceptor(listener, rig.rpc_context, _not_refused)
         for client, pauses in zip(clients, (2, 3, 3), strict=True):
             client.connect(str(tmp_path / "s"))
             with trio.fail_after(PATIENCE_S):
@@ -449,7 +471,7 @@ async def test_U10_running_out_of_descriptors_logs_little_and_recovers(
                 raise OSError(errno.EMFILE, "Too many open files")
             return real, ""
 
-    taken = await accept.acceptor(Listener(), rig.rpc_context)()  # type: ignore[arg-type]
+    taken = await accept.acceptor(Listener(), rig.rpc_context, _not_refused)()  # type: ignore[arg-type]
     assert taken is real
     real.close()
     peer.close()
@@ -473,7 +495,7 @@ async def test_a_connection_that_died_in_the_queue_is_no_fault() -> None:
                 raise OSError(faults.pop(), "x")
             return real, ""
 
-    taken = await accept.acceptor(Listener(), rig.rpc_context)()  # type: ignore[arg-type]
+    taken = await accept.acceptor(Listener(), rig.rpc_context, _not_refused)()  # type: ignore[arg-type]
     assert taken is real
     real.close()
     peer.close()

@@ -21,7 +21,7 @@ from haftd.host.process.peer_process import identify
 from haftd.rpc.connection import RpcContext, full, start_connection
 from haftd.rpc.wire import Disconnected, Timeouts
 
-from .accept import acceptor
+from .accept import acceptor, no_descriptor
 
 _CHUNK = 65_536
 _EAGER = 2  # reads before a turn of other tasks: more raise throughput and unfairness
@@ -180,7 +180,12 @@ async def serve_unix(
         finally:
             refusing -= 1
 
-    accept = acceptor(listener, rpc_context)
+    def refuse_at_once(sock: socket.socket) -> None:
+        wire = UnixWire(sock, rpc_context.limits.max_message, rpc_context.timeouts)
+        _reply_refused(wire, no_descriptor())
+        sock.close()
+
+    accept = acceptor(listener, rpc_context, refuse_at_once)
     while True:
         sock = await accept()
         try:
@@ -201,13 +206,13 @@ async def serve_unix(
             refusing += 1
             connections.start_soon(refuse, wire)
         else:
-            _reply_refused(wire, rpc_context)
+            _reply_refused(wire, full(rpc_context.limits))
             sock.close()
 
 
-def _reply_refused(wire: UnixWire, rpc_context: RpcContext) -> None:
+def _reply_refused(wire: UnixWire, error: RpcError) -> None:
     try:
-        wire.write(wire.frame(encode_error(b"null", full(rpc_context.limits))))
+        wire.write(wire.frame(encode_error(b"null", error)))
     except Disconnected:
         pass
 
@@ -216,7 +221,7 @@ async def _refuse(wire: UnixWire, rpc_context: RpcContext) -> None:
     try:
         with trio.move_on_after(rpc_context.timeouts.close_grace):
             await wire.receive()
-        _reply_refused(wire, rpc_context)
+        _reply_refused(wire, full(rpc_context.limits))
     except Disconnected:
         pass
     finally:

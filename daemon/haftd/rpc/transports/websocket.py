@@ -6,6 +6,7 @@ Handshakes have five seconds and limited places; a new one displaces the oldest.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections import OrderedDict
 from typing import Any, Literal
@@ -26,7 +27,7 @@ from haftd.host.process.peer_process import identify_tcp
 from haftd.rpc.connection import RpcContext, full, serve_connection
 from haftd.rpc.wire import Disconnected, Timeouts
 
-from .accept import acceptor
+from .accept import acceptor, no_descriptor
 from .handshake import Gatekeeper, Refusal
 
 _OPEN = ConnectionState.OPEN
@@ -273,7 +274,7 @@ async def serve_websocket(
 ) -> None:
     """Accept from `listener` until cancelled. The nursery `connections` outlives this call."""
     keeper.bound(*listener.getsockname()[:2])
-    accept = acceptor(listener, rpc_context)
+    accept = acceptor(listener, rpc_context, _refuse_at_once)
     pending: OrderedDict[trio.CancelScope, None] = OrderedDict()
     while True:
         sock = await accept()
@@ -284,6 +285,17 @@ async def serve_websocket(
         scope = trio.CancelScope(deadline=trio.current_time() + rpc_context.timeouts.handshake)
         pending[scope] = None
         connections.start_soon(_serve_peer, sock, rpc_context, keeper, scope, pending)
+
+
+def _refuse_at_once(sock: socket.socket) -> None:
+    text = f"{no_descriptor().message}\n".encode()
+    head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nConnection: close"
+    sock.setblocking(False)
+    with contextlib.suppress(OSError):
+        sock.recv(_CHUNK)  # unread input would discard the reply
+    with contextlib.suppress(OSError):
+        sock.send(f"{head}\r\nContent-Length: {len(text)}\r\n\r\n".encode() + text)
+    sock.close()
 
 
 async def _serve_peer(
