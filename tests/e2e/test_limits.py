@@ -366,3 +366,14 @@ def test_P32_the_daemon_refuses_to_start_with_too_few_descriptors(
         args = {"argv": ["echo", "served"]}
         state = wire.call("spawn", tool="run", id="a", args=args, wait="stopped", view="all")
         assert state["result"] == "served\n"
+
+
+def test_an_end_by_a_limit_names_the_argument_that_the_caller_gave(daemon: RunningDaemon) -> None:
+    daemon.tools("[tools.short]\nstateful = true\ncommand = ['cat']\nlimits.wall_s = 0.05\n")
+    with daemon.connect() as wire:
+        wire.call("tools/reload")
+        args = {"argv": ["cat"], "timeout_s": 0.05}
+        state = wire.call("spawn", tool="run", id="r", args=args, wait="stopped")
+        assert "it passed its limit `timeout_s`" in state["error"]["message"]
+        state = wire.call("spawn", tool="short", id="s", wait="stopped")
+        assert "it passed its limit `wall_s`" in state["error"]["message"]

@@ -63,6 +63,8 @@ class HandleSettings(msgspec.Struct, frozen=True):
     """Forgotten once ended and without a reader."""
     is_reviewed: bool = False
     """A reviewer decides on the result."""
+    limit_arguments: Mapping[str, str] = MappingProxyType({})
+    """Argument of the tool that is the value of a limit, by the limit."""
 
 
 DEFAULT_SETTINGS = HandleSettings()

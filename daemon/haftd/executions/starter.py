@@ -33,6 +33,7 @@ from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.approval_policy import mode_of, run_modes
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.projects.roots import canonical
+from haftd.tools.templates.template import argument_of
 
 from .calls import Calls, LaunchSettings, Prepared
 from .execution import Execution, StartGate
@@ -223,4 +224,9 @@ def _make_settings(
         notify=tool.notify,
         is_reviewed=is_reviewed,
         is_transient=is_transient,
+        limit_arguments={
+            name: argument
+            for name, value in tool.limits.items()
+            if isinstance(value, str) and (argument := argument_of(value)) is not None
+        },
     )

@@ -196,6 +196,12 @@ def _argument_name(expression: str) -> str | None:
     return None if match is None else match[1]
 
 
+def argument_of(source: str) -> str | None:
+    """Return the argument whose value a text is: `{{ tool.arguments.NAME }}`; None for any other text."""
+    expression = _expression(source)
+    return None if expression is None else _argument_name(expression)
+
+
 def value_of(source: str, scope: Scope) -> str | None:
     """Render as `render` does; None for a single expression without a value."""
     expression = _expression(source)
