@@ -1077,7 +1077,7 @@ export interface Screen {
   runs?: (([string, string])[])[];
 }
 
-/** Find lines in the kept output of handles, running or stopped. */
+/** Find lines in the kept output of handles, running or stopped; a connection's searches take turns. */
 export interface SearchParams {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;

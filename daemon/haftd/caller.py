@@ -26,7 +26,7 @@ class Confinement(msgspec.Struct, frozen=True):
     may: frozenset[str] = frozenset()
 
 
-class Caller(msgspec.Struct, eq=False):
+class Caller(msgspec.Struct, eq=False, weakref=True):
     """Connection as seen by methods; compared by identity."""
 
     transport: Literal["unix", "websocket"]

@@ -173,7 +173,7 @@ class HandlesListResult(msgspec.Struct, frozen=True):
 
 
 class SearchParams(Params, frozen=True, kw_only=True):
-    """Find lines in the kept output of handles, running or stopped."""
+    """Find lines in the kept output of handles, running or stopped; a connection's searches take turns."""
 
     pattern: Annotated[str, Meta(min_length=1, max_length=4096)]
     ids: tuple[Id, ...] | UnsetType = UNSET

@@ -128,3 +128,20 @@ def test_the_searches_of_a_batch_share_half_of_its_text(long: Room) -> None:
     texts = [len(state["result"]) for state in states]
     assert all(state["truncated"]["bytes"] == 1_000_250 for state in states)
     assert 1_800_000 < sum(map(size, found)) + sum(texts) <= 2 << 20
+
+
+def test_the_searches_of_a_connection_run_one_after_another(long: Room) -> None:
+    """Each holds its matches until its reply, so many at once would hold many times as much."""
+    long.spawn("short", "echo z", wait="stopped")
+    ids = [["a", "b", "c"] * 20, ["short"], ["short"]]
+    with long.daemon.connect() as other:
+        calls = [
+            {"jsonrpc": "2.0", "id": n, "method": "output/search", "params": params}
+            for n, names in enumerate(ids, 901)
+            if (params := {"session": long.session, "pattern": "no z", "ids": names})
+        ]
+        for call in calls:
+            long.wire.send(call)
+        assert other.call("output/search", session=long.session, pattern="^z$", ids=["short"])
+        replies = [long.wire.receive() for _ in ids]
+    assert [reply["id"] for reply in replies] == [901, 902, 903]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from weakref import WeakKeyDictionary
 
 import trio
 from msgspec import UNSET, UnsetType
@@ -21,15 +22,28 @@ from haftd.core.search import MAX_REPLY, LineBudget, Search
 from .access import Access
 from .base import DeferredReply
 
+_turns: WeakKeyDictionary[Caller, trio.Lock] = WeakKeyDictionary()
+
 
 def output_search(access: Access, caller: Caller, params: SearchParams) -> DeferredReply:
-    """Return the matching lines, oldest first per handle; the read offset stays."""
+    """Return the matching lines, oldest first per handle; the read offset stays.
+
+    The searches of a connection take turns: each holds its matches until the reply.
+    """
     pattern = compile_pattern(params.pattern, within_lines=True)
     if isinstance(params.ids, UnsetType):
         access.handles()
         handles = access.reachable(caller, access.session_of(caller, params))
     else:
         handles = [access.find(caller, params, name) for name in params.ids]
+
+    turn = _turns.get(caller)
+    if turn is None:
+        turn = _turns[caller] = trio.Lock()
+
+    async def found_in_turn(budget: LineBudget) -> SearchResult:
+        async with turn:
+            return await found(budget)
 
     async def found(budget: LineBudget) -> SearchResult:
         matches: list[FoundLine] = []
@@ -48,7 +62,7 @@ def output_search(access: Access, caller: Caller, params: SearchParams) -> Defer
             await trio.lowlevel.checkpoint()
         return SearchResult(tuple(matches), more)
 
-    return DeferredReply(lambda: found(LineBudget(MAX_REPLY)), run_in_batch=found)
+    return DeferredReply(lambda: found_in_turn(LineBudget(MAX_REPLY)), run_in_batch=found_in_turn)
 
 
 def output_timeline(access: Access, caller: Caller, params: TimelineParams) -> TimelineResult:
