@@ -35,7 +35,7 @@ def own_terminal(folder: Path) -> object:
 
 
 def relay(folder: Path) -> object:
-    with Relay(cast(Any, None), "h", resume="") as relay:
+    with Relay(cast(Any, None), "h", resume="", command_for=str) as relay:
         pass
     return relay
 

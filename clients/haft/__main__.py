@@ -135,13 +135,13 @@ def _run(arguments: list[str], *, is_program: bool) -> int:
         return _report(options, UsageError(f"a text is not UTF-8: {fault.object!r}"))
     except KeyboardInterrupt:
         if ids := getattr(options, "waited_for", None):
+            from .cli.options import command_for
             from .cli.show import line
 
             is_single = len(ids) == 1
             runs, them = (f"{ids[0]} runs", "it") if is_single else ("the handles run", "them")
-            line(
-                f"{options.name}: interrupted; {runs} on, `haft abort {' '.join(ids)}` ends {them}"
-            )
+            abort = command_for(options, f"abort {' '.join(ids)}")
+            line(f"{options.name}: interrupted; {runs} on, {abort} ends {them}")
         elif withdrawn := getattr(options, "withdrawn", None):
             from .cli.show import line
 

@@ -247,7 +247,7 @@ def test_a_call_awaiting_approval_reports_the_wait_and_extends_its_time(
     id = "typed" if words[0] == "apply" else "h"
     subject = "the input" if words[0] == "apply" else "its start"
     person.expect_exact(
-        f"{id}: {subject} awaits approval; decide in another terminal: `haft approve {id}`; Ctrl-C withdraws it"
+        f"{id}: {subject} awaits approval; decide in another terminal: `haft --session work approve {id}`; Ctrl-C withdraws it"
     )
     assert desk.haft("--session", "work", "approve", id, "--allow")[0] == 0
     person.expect_exact("a\r\n")

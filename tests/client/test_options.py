@@ -15,6 +15,7 @@ from haft.cli.options import (
     _folded,
     _folded_command,
     _Help,
+    command_for,
     is_remote,
     named,
     require_local,
@@ -55,6 +56,29 @@ def test_a_command_of_this_machine_names_the_way_back_from_another(
     text = str(refused.value)
     assert text.startswith("the service of this machine, and the chosen host is ")
     assert text.endswith(message) and ("run `ssh" in text) == ("run `ssh" in message)
+
+
+@pytest.mark.parametrize(
+    ("given", "variable", "shown"),
+    [
+        ({}, None, "`haft answer q yes`"),
+        ({}, "a", "`haft answer q yes`"),
+        ({"session": "a"}, "a", "`haft answer q yes`"),
+        ({"session": "b"}, "a", "`haft --session b answer q yes`"),
+        ({"session": "b c"}, None, "`haft --session 'b c' answer q yes`"),
+        ({"session": "default"}, "a", "`haft --session default answer q yes`"),
+        ({"socket": "/run/a b"}, "a", "`haft --socket '/run/a b' answer q yes`"),
+        ({"address": "ssh://box", "session": "b"}, "a", "`haft --host ssh://box --session b answer q yes`"),
+    ],
+)  # fmt: skip
+def test_a_command_in_a_message_repeats_the_options_that_choose_daemon_and_session(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], variable: str | None, shown: str
+) -> None:
+    monkeypatch.delenv("HAFT_SESSION", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("HAFT_SESSION", variable)
+    options = argparse.Namespace(**{"session": None, "socket": None, "address": None} | given)
+    assert command_for(options, "answer q yes") == shown
 
 
 def parsed(words: list[str]) -> dict[str, Any]:

@@ -487,11 +487,12 @@ def _known_root(address: Address, options: argparse.Namespace) -> str | None:
         return None
 
 
-def host_option(options: argparse.Namespace) -> str:
-    """Return the words that repeat this command's --host, with a blank at the end."""
+def _daemon_options(options: argparse.Namespace) -> str:
+    """Return the words that repeat this command's --host and --socket, with a blank at the end."""
     import shlex
 
-    return f"--host {shlex.quote(options.address)} " if options.address else ""
+    named = (("--host", options.address), ("--socket", options.socket))
+    return "".join(f"{option} {shlex.quote(value)} " for option, value in named if value)
 
 
 def command_for(options: argparse.Namespace, words: str, found_in: str | None = None) -> str:
@@ -500,10 +501,9 @@ def command_for(options: argparse.Namespace, words: str, found_in: str | None = 
     import shlex
 
     named = session(options) or (None if found_in == "default" else found_in)
-    where = (
-        "" if not named or os.environ.get("HAFT_SESSION") else f"--session {shlex.quote(named)} "
-    )
-    return f"`haft {host_option(options)}{where}{words.strip()}`"
+    is_implied = not named or named == os.environ.get("HAFT_SESSION")
+    where = "" if is_implied else f"--session {shlex.quote(named or '')} "
+    return f"`haft {_daemon_options(options)}{where}{words.strip()}`"
 
 
 def chosen_root(options: argparse.Namespace, folder: str | None = None) -> str:

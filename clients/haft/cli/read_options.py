@@ -10,7 +10,14 @@ from haft_protocol.constants import VIEWS, WAITS
 
 from ..errors import HaftError, ReplyTimeout
 from . import show
-from .options import MAX_OFFSET, UsageError, connect_plainly, report_unresponsive, whole
+from .options import (
+    MAX_OFFSET,
+    UsageError,
+    command_for,
+    connect_plainly,
+    report_unresponsive,
+    whole,
+)
 from .replies import checked_state
 from .statuses import Status
 
@@ -156,8 +163,9 @@ class AwaitingApproval:
         if action is not None:
             id = self._id
             subject, end = _SUBJECTS.get(action, (action, "ends the wait"))
+            approve = command_for(self._options, f"approve {id}")
             show.line(
-                f"{id}: {subject} awaits approval; decide in another terminal: `haft approve {id}`; Ctrl-C {end}"
+                f"{id}: {subject} awaits approval; decide in another terminal: {approve}; Ctrl-C {end}"
             )
 
 

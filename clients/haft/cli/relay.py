@@ -17,7 +17,7 @@ import sys
 import time
 from base64 import b64decode, b64encode
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
@@ -77,9 +77,12 @@ class Relay:
         handle: str,
         *,
         resume: Sequence[str],
+        command_for: Callable[[str], str],
         forwarded: Iterable[str] = FORWARDED,
     ) -> None:
-        """Relay by `client`; `resume` is a command that resumes the stopped handle."""
+        """Relay by `client`; `resume` is a command that resumes the stopped handle, `command_for`
+        shows one for its daemon and session."""
+        self._command_for = command_for
         self._client = client
         self._resume = resume
         self._id = handle
@@ -236,10 +239,9 @@ class Relay:
                 if isinstance(state, Stopped):
                     self._last = state
                 elif isinstance(state, Waiting):
-                    show.line(
-                        f"{show.state_line(msgspec.to_builtins(state))}; `haft answer {state.id}` answers",
-                        "yellow",
-                    )
+                    answer = self._command_for(f"answer {state.id}")
+                    line = show.state_line(msgspec.to_builtins(state))
+                    show.line(f"{line}; {answer} answers", "yellow")
 
     def _write(self) -> None:
         fd, data = self._queue.popleft()
@@ -256,7 +258,7 @@ class Relay:
             reason = os.strerror(fault.errno or 0)
             raise show.OutputFailed(
                 f"the output cannot be written: {reason}; {self._id} runs on, "
-                f"`haft logs {self._id}` shows its output"
+                f"{self._command_for(f'logs {self._id}')} shows its output"
             ) from fault
         self._size -= written
         if written < len(data):
@@ -335,7 +337,8 @@ class Relay:
             self._may_read = self._may_read or name == "CONT"
             self._interrupts += name == "INT"
             if name == "INT" and self._interrupts == 2:
-                show.line(f"haft run: `haft abort {self._id}` ends what does not heed Ctrl-C")
+                abort = self._command_for(f"abort {self._id}")
+                show.line(f"haft run: {abort} ends what does not heed Ctrl-C")
             self._signal(name)
 
     @contextmanager

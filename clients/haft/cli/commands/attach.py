@@ -209,9 +209,17 @@ def _terminal_state(client: PollableClient, options: argparse.Namespace) -> Hand
             raise UsageError(
                 f"{handle} runs without a terminal and asks a question; answer it: {example}"
             ) from None
+        fetch, follow, apply = (
+            command_for(options, words)
+            for words in (
+                f"fetch {handle} --wait output",
+                f"logs -f {handle}",
+                f"apply {handle} --line …",
+            )
+        )
         raise UsageError(
-            f"{handle} runs without a terminal; read it with `haft fetch {handle} --wait output` or "
-            f"`haft logs -f {handle}`, give it input with `haft apply {handle} --line …`"
+            f"{handle} runs without a terminal; read it with {fetch} or {follow}, "
+            f"give it input with {apply}"
         ) from None
 
 

@@ -9,6 +9,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec import UnsetType, to_builtins
 
@@ -22,6 +23,7 @@ from ..options import (
     UsageError,
     chosen_address,
     chosen_socket,
+    command_for,
     is_remote,
     named,
     open_address,
@@ -262,13 +264,22 @@ def _joined(
     if terminal:
         # HUP only detaches, and the others leave the terminal as it is until it is taken.
         with Relay(
-            client, options.id, resume=_resumption(options), forwarded=("INT", "TERM", "QUIT")
+            client,
+            options.id,
+            resume=_resumption(options),
+            command_for=partial(command_for, options),
+            forwarded=("INT", "TERM", "QUIT"),
         ) as starting:
             with AwaitingApproval(client, options, options.id):
                 starting.start(client.start("spawn", **fields))
             starting.forward_signals()
         return _in_terminal(options, client)
-    relay = Relay(client, options.id, resume=_resumption(options))
+    relay = Relay(
+        client,
+        options.id,
+        resume=_resumption(options),
+        command_for=partial(command_for, options),
+    )
     client.hear(relay.hear)
     with relay:
         # The subscription follows at once: the command may be over before the reply to the spawn.
