@@ -126,7 +126,9 @@ def call(desk: Desk) -> Callable[[Any, Any], Any]:
         desk.daemon.tools(definition("show", schema))
         desk.wire.call("tools/reload")
         handle = f"n{next(_CALLS)}"
-        desk._call("spawn", tool="show", id=handle, args=args, wait="none")
+        # `delta` would read what is printed before the reply.
+        unread = {"view": "tail", "max_bytes": 0}
+        desk._call("spawn", tool="show", id=handle, args=args, wait="none", **unread)
         return json.loads(text(desk.done(handle)))
 
     return ask

@@ -202,8 +202,9 @@ def _main() -> None:
         "more": [fd for fd in os.listdir("/proc/self/fd") if int(fd) > 2 and int(fd) != lock],
     }
     (path.parent / "facts").write_text(json.dumps(facts))
+    # Before a client can connect, and read the log.
+    print('{"event": "starting"}', file=sys.stderr, flush=True)
     FakeDaemon(path, lambda request, peer: hello(request))
-    print('{"event": "listening"}', file=sys.stderr, flush=True)
     threading.Event().wait(60)
 
 

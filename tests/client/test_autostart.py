@@ -70,7 +70,7 @@ def test_the_log_is_private_and_has_no_secret(place: Path) -> None:
     log = place / "state" / "haft" / "haftd.log"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     assert stat.S_IMODE(log.parent.stat().st_mode) == 0o700
-    assert "listening" in log.read_text()
+    assert "starting" in log.read_text()
     assert "canary" not in log.read_text()
 
 
