@@ -1163,7 +1163,7 @@ export interface ShutdownParams {
   policy?: "abort" | "refuse";
 }
 
-/** Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name. `stdin_from` pipes a handle's output into standard input; `split_stderr` gives standard error a pipe of its own where the output is raw. Without `retain` the handle is forgotten at its end. A start that awaits approval after `approval_timeout_ms` outlives the call, which answers `pending`. */
+/** Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name. `stdin_from` pipes a handle's output into standard input; `split_stderr` gives standard error a pipe of its own where the output is raw. Without `retain` the handle is forgotten at its end. A start that awaits approval after `approval_timeout_ms` outlives the call, which answers `pending`. With `cursor`, as in `fetch`, neither output nor an end is read for the session. */
 export interface SpawnParams {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
@@ -1199,6 +1199,8 @@ export interface SpawnParams {
   retain?: boolean;
   /** the time that the call waits for a person's approval; then it answers with the handle `pending`, and the start outlives the call and its client. By default the call waits until the decision */
   approval_timeout_ms?: number;
+  /** re-reads from this offset and leaves the read mark unchanged */
+  cursor?: number;
 }
 
 /** The daemon's metrics: `memory` in resident bytes, `cpu_s` in seconds. */

@@ -51,6 +51,7 @@ class AsyncCalls:
         stdin_from: str | None = None,
         split_stderr: bool | None = None,
         retain: bool | None = None,
+        cursor: int | None = None,
         approval_timeout_ms: int | None = None,
         **reading: Unpack[Reading],
     ) -> HandleState:
@@ -70,6 +71,7 @@ class AsyncCalls:
             split_stderr=split_stderr,
             retain=retain,
             approval_timeout_ms=approval_timeout_ms,
+            cursor=cursor,
         )
         state: HandleState = await self.call("spawn", **fields, **reading)
         return state

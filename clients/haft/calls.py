@@ -50,6 +50,7 @@ class Calls:
         stdin_from: str | None = None,
         split_stderr: bool | None = None,
         retain: bool | None = None,
+        cursor: int | None = None,
         approval_timeout_ms: int | None = None,
         timeout: float | None = None,
         **reading: Unpack[Reading],
@@ -70,6 +71,7 @@ class Calls:
             split_stderr=split_stderr,
             retain=retain,
             approval_timeout_ms=approval_timeout_ms,
+            cursor=cursor,
         )
         state: HandleState = self.call("spawn", timeout=timeout, **fields, **reading)
         return state

@@ -73,7 +73,7 @@ class SpawnParams(ReadingParams, frozen=True, kw_only=True):
     `stdin_from` pipes a handle's output into standard input; `split_stderr` gives standard error a
     pipe of its own where the output is raw. Without `retain` the handle is forgotten at its end. A
     start that awaits approval after `approval_timeout_ms` outlives the call, which answers
-    `pending`."""
+    `pending`. With `cursor`, as in `fetch`, neither output nor an end is read for the session."""
 
     tool: str
     id: Id
@@ -84,6 +84,7 @@ class SpawnParams(ReadingParams, frozen=True, kw_only=True):
     split_stderr: bool = False
     retain: bool = True
     approval_timeout_ms: Milliseconds | UnsetType = UNSET
+    cursor: Offset | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         args: object = self.args

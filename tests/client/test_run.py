@@ -219,6 +219,11 @@ def test_a_start_whose_output_is_not_shown_leaves_it_for_the_session(
     state = place.wire.call("spawn", **{**params, "session": place.session, "wait": "output"})
     assert state["content"] == ""
     assert place.call("fetch", id="h")["content"] == "first\n"
+    args = {"argv": ["false"]}
+    again = {**params, "session": place.session, "id": "f", "args": args, "wait": "stopped"}
+    assert place.wire.call("spawn", **again)["state"] == "stopped"
+    (notice,) = place.call("notifications/drain")["notifications"]
+    assert notice["id"] == "f"
 
 
 def test_a_terminals_command_gets_a_terminal_below_what_is_there(place: Place) -> None:

@@ -148,8 +148,8 @@ export function activate(context: vscode.ExtensionContext): void {
     for (let number = 1; number < MAX_NUMBER; number += 1) {
       const id = number === 1 ? name : `${name}-${number}`;
       try {
-        // The tail leaves the session's read offset unchanged.
-        const params = { tool, id, args, wait: "none" as const, view: "tail" as const, max_bytes: 0, ...here };
+        // With a cursor nothing is read for the session.
+        const params = { tool, id, args, wait: "none" as const, cursor: 0, max_bytes: 0, ...here };
         return await daemon.request("spawn", params, undefined, { start: true });
       } catch (error) {
         if (!(error instanceof HaftError) || error.code !== HANDLE_EXISTS) throw error;

@@ -162,9 +162,7 @@ def look(
     `input_state` is the input state just read, `typed` the call's own input.
     """
     view = params.view
-    cursor = None
-    if isinstance(params, FetchParams) and params.cursor is not UNSET:
-        cursor = params.cursor
+    cursor = None if isinstance(params.cursor, UnsetType) else params.cursor
     execution = supervisor.execution_of(handle)
     screen: Screen | UnsetType = UNSET
     terminal, painted, viewed = None, "", None

@@ -36,8 +36,8 @@ _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 """Without look-alikes."""
 APPROVAL_MS = 250
 """Time for a decision without a person: remembered, or by a program."""
-UNREAD = {"view": "tail", "max_bytes": 0}
-"""The view of a start whose output is not shown: it leaves the session's read offset unchanged, `delta` moves it."""
+UNREAD = {"cursor": 0, "max_bytes": 0}
+"""Params of a start whose output is not shown: neither that nor the end is read for the session."""
 _TRIES = 20
 _END_S = 0.03
 """Time for the end of a program that has printed something."""

@@ -129,7 +129,7 @@ local function spawn(params, command)
     session = config.get("session"),
     root = config.root(),
     wait = "none",
-    view = "tail", -- leaves the session's read offset unchanged
+    cursor = 0, -- reads nothing for the session
     max_bytes = 0,
   }), function(err, state)
     if err then

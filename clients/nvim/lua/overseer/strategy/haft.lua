@@ -74,7 +74,7 @@ function Strategy:start(task)
     args = { argv = argv, terminal = true },
     env = env,
     wait = "none",
-    view = "tail", -- leaves the session's read offset unchanged
+    cursor = 0, -- reads nothing for the session
     max_bytes = 0,
   }, function(err)
     if err then
