@@ -94,12 +94,14 @@ def test_a_machine_that_does_not_answer_holds_up_no_other() -> None:
 
 
 def test_the_file_lists_machines_beside_this_one(config: Path) -> None:
-    assert host_list(None, {"XDG_CONFIG_HOME": str(config.parent.parent)}) == [(None, "unix://")]
+    assert host_list(None, {"XDG_CONFIG_HOME": str(config.parent.parent)}) == [
+        ("this machine", "unix://")
+    ]
     config.write_text("# mine\nssh://box  # at work\n\nssh://other\nssh://box\n")
     env = {"XDG_CONFIG_HOME": str(config.parent.parent), "HAFT_HOST": "ssh://env"}
     assert listed_hosts(env) == [(2, "ssh://box"), (4, "ssh://other"), (5, "ssh://box")]
     assert host_list(None, env) == [
-        (None, "unix://"), (None, "ssh://env"), (2, "ssh://box"), (4, "ssh://other"),
+        ("this machine", "unix://"), ("HAFT_HOST", "ssh://env"), (2, "ssh://box"), (4, "ssh://other"),
     ]  # fmt: skip
     named = host_list("ssh://other", env)
     assert [address for _, address in named] == ["unix://", "ssh://other", "ssh://box"]
@@ -150,6 +152,20 @@ def test_a_line_that_is_no_address_is_reported_and_refuses_no_other(
     assert main(["hosts", "--json"]) == 1
     states = [host["state"] for host in json.loads(capsys.readouterr().out)["hosts"]]
     assert states == ["running", "no address", "no address"]
+
+
+@pytest.mark.parametrize(
+    ("words", "source"), [(["--host", "foo:bar"], "--host"), ([], "HAFT_HOST")]
+)
+def test_a_wrong_address_is_reported_with_its_source(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, words: list[str], source: str
+) -> None:
+    if not words:
+        monkeypatch.setenv("HAFT_HOST", "foo:bar")
+    assert main(["hosts", *words]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"haft hosts: {source} ")
+    assert ("HAFT_HOST" in err) is not bool(words)
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "1e3", "9" * 30, ""])

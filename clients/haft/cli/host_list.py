@@ -15,17 +15,20 @@ _LOCAL = "unix://"
 _MAX_BYTES = 1 << 20
 
 
-def host_list(chosen: str | None, env: Mapping[str, str]) -> list[tuple[int | None, str]]:
+def host_list(chosen: str | None, env: Mapping[str, str]) -> list[tuple[int | str, str]]:
     """Return the addresses of this machine, of `chosen` or else HAFT_HOST, and of the file, each
-    once, with its line number in the file, or None.
+    once, with its line number in the file, or else the name of its source.
 
     Raises as `listed_hosts`.
     """
-    current = chosen or env.get("HAFT_HOST")
-    listed: dict[str, int | None] = dict.fromkeys([_LOCAL, *([current] if current else ())])
+    listed: dict[str, int | str] = {_LOCAL: "this machine"}
+    if chosen:
+        listed.setdefault(chosen, "--host")
+    elif current := env.get("HAFT_HOST"):
+        listed.setdefault(current, "HAFT_HOST")
     for number, address in listed_hosts(env):
         listed.setdefault(address, number)
-    return [(number, address) for address, number in listed.items()]
+    return [(source, address) for address, source in listed.items()]
 
 
 def hosts_file(env: Mapping[str, str]) -> str:

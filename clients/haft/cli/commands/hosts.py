@@ -94,20 +94,21 @@ def _addresses(
 ) -> tuple[dict[str, Address], list[HostReport]]:
     """Return the machines to ask, and a report of each invalid line of the file.
 
-    Raises `InvalidAddress` for an invalid address on the command line.
+    Raises `InvalidAddress` for an invalid address on the command line or in HAFT_HOST.
     """
     if named:
         return {text: parse_address(text, "ADDRESS") for text in named}, []
     addresses: dict[str, Address] = {}
     faulty: list[HostReport] = []
-    for number, text in host_list(chosen, os.environ):
+    for source, text in host_list(chosen, os.environ):
+        if isinstance(source, str):
+            addresses[text] = parse_address(text, source)
+            continue
         try:
-            addresses[text] = parse_address(text, "HAFT_HOST" if number is None else "it")
+            addresses[text] = parse_address(text, "it")
         except InvalidAddress as fault:
-            if number is None:
-                raise
             # The line may have a password.
-            place = f"{hosts_file(os.environ)}:{number}"
+            place = f"{hosts_file(os.environ)}:{source}"
             faulty.append(HostReport(host=place, state="no address", error=str(fault)))
     return addresses, faulty
 
