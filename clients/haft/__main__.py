@@ -197,12 +197,14 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
     from .cli.options import DAEMON_ENDED
     from .cli.statuses import status_of
     from .cli.words import in_our_words, show_bytes
-    from .errors import ConnectionLost, NotUnicode, RemoteError
+    from .errors import ConnectionLost, NotRunning, NotUnicode, RemoteError
 
     kind, status = status_of(fault)
     if isinstance(fault, ConnectionLost) and _has_daemon_ended(options):
         fault = ConnectionLost(DAEMON_ENDED)
     message = show_bytes(str(fault))
+    if isinstance(fault, NotRunning) and fault.remedy:
+        message = f"{message}; {fault.remedy}"
     if isinstance(fault, NotUnicode):
         message = show_bytes(f"`{fault.field}` is not UTF-8: {fault.text!r}")
     error: dict[str, object] = {"kind": kind, "message": message}

@@ -43,7 +43,11 @@ class RemoteError(HaftError):
 
 
 class NotRunning(HaftError):
-    """No daemon answers at the socket."""
+    """No daemon answers at the socket; the command line shows `remedy` behind the message."""
+
+    def __init__(self, message: str = "", *, remedy: str = "") -> None:
+        super().__init__(message)
+        self.remedy = remedy
 
 
 class InvalidAddress(HaftError):

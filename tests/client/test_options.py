@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from haft import NotRunning
 from haft.cli import show
 from haft.cli.options import (
     MAX_MS,
@@ -18,12 +20,14 @@ from haft.cli.options import (
     command_for,
     is_remote,
     named,
+    open_address,
     require_local,
     seconds,
     suggestion,
     whole,
     words_behind,
 )
+from haft.local_address import Local
 
 
 @pytest.mark.parametrize(
@@ -79,6 +83,15 @@ def test_a_command_in_a_message_repeats_the_options_that_choose_daemon_and_sessi
         monkeypatch.setenv("HAFT_SESSION", variable)
     options = argparse.Namespace(**{"session": None, "socket": None, "address": None} | given)
     assert command_for(options, "answer q yes") == shown
+
+
+def test_the_command_that_starts_a_daemon_is_a_field_of_the_error(short_tmp: Path) -> None:
+    """Each command decides whether to show it."""
+    address = Local(str(short_tmp / "none"))
+    with pytest.raises(NotRunning) as refused:
+        open_address(address, start=False)
+    assert str(refused.value) == f"haftd is not running: no daemon listens at {address.socket}"
+    assert refused.value.remedy.startswith("`haft run`")
 
 
 def parsed(words: list[str]) -> dict[str, Any]:

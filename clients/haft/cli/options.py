@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ..blocking_connection import BlockingConnection
     from ..client import Haft
     from ..daemon_socket import Socket
-    from ..errors import NotRunning
 
     Explain = Callable[[argparse.Namespace, Sequence[str]], str | None]
     """A command's message about unexpected words."""
@@ -32,7 +31,7 @@ _START_S = 30.0
 _SILENCE_S = 4.0
 _PING_S = 2.0
 
-START_REMEDY = "`haft run`, `haft spawn` or `haft shell` starts it"
+_START_REMEDY = "`haft run`, `haft spawn` or `haft shell` starts it"
 
 DAEMON_ENDED = "haftd has ended, and all handles with it; `haft doctor` looks for problems"
 
@@ -409,11 +408,7 @@ def open_address(address: Address, *, start: bool) -> Socket:
     except NotRunning as fault:
         if start:
             raise
-        raise NotRunning(f"{fault}; {START_REMEDY}") from fault
-
-
-def without_start_remedy(fault: NotRunning) -> str:
-    return str(fault).removesuffix(f"; {START_REMEDY}")
+        raise NotRunning(str(fault), remedy=_START_REMEDY) from fault
 
 
 def chosen_address(options: argparse.Namespace) -> Address:

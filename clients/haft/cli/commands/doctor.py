@@ -37,7 +37,7 @@ from ...errors import HaftError, InvalidAddress, NotRunning, SetupFailed
 from ...installation import CACHE_REMEDY
 from ...usermanager import UserManager
 from .. import show
-from ..options import START_REMEDY, chosen_socket, connect, require_local, without_start_remedy
+from ..options import chosen_socket, connect, require_local
 from ..setup_findings import setup_findings, unit_findings
 from ..statuses import Status
 from .status import problem_line
@@ -81,8 +81,7 @@ def run(options: argparse.Namespace) -> int:
         answers = False
         service = [*_service(None)]
         broken = any(finding.level == "problem" for finding in service)
-        message = without_start_remedy(fault)
-        findings.append(Finding("daemon", "note", message, "" if broken else START_REMEDY))
+        findings.append(Finding("daemon", "note", str(fault), "" if broken else fault.remedy))
         findings += service
         findings += _files()
     except InvalidAddress:

@@ -24,7 +24,7 @@ from ...errors import (
 )
 from .. import show
 from ..confirmation import ask, can_ask, handle_names, live_handles
-from ..options import chosen_address, chosen_socket, connect, is_remote, without_start_remedy
+from ..options import chosen_address, chosen_socket, connect, is_remote
 from ..statuses import Status
 
 EPILOG = """\
@@ -61,7 +61,8 @@ def run(options: argparse.Namespace) -> int:
                 return Status.FAILED
             pid = _stop(haft, policy, remote=is_remote(options))
     except NotRunning as fault:
-        raise NotRunning(without_start_remedy(fault)) from fault
+        # A daemon is not started to be stopped.
+        raise NotRunning(str(fault)) from fault
     except VersionMismatch as fault:
         if is_remote(options):
             raise ProtocolFault(
