@@ -1091,7 +1091,7 @@ export interface SearchParams {
   max_matches?: number;
 }
 
-/** The matches, of 2 MiB at most; `more`: this or `max_matches` was met, so there may be more. */
+/** The matches, of 2 MiB at most; `more`: this, `max_matches` or 10 s of matching was met, so there may be more. */
 export interface SearchResult {
   /** the lines, oldest first in each handle */
   matches: FoundLine[];

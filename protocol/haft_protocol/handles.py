@@ -191,7 +191,8 @@ class FoundLine(msgspec.Struct, frozen=True):
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    """The matches, of 2 MiB at most; `more`: this or `max_matches` was met, so there may be more."""
+    """The matches, of 2 MiB at most; `more`: this, `max_matches` or 10 s of matching was met, so there may
+    be more."""
 
     matches: tuple[FoundLine, ...]
     more: bool

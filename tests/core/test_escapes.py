@@ -16,6 +16,7 @@ from haftd.core.search import LineBudget, Search
 from haftd.core.text import STRIPPED, Rendering, cut, last_line, omission_line, shown_end
 from haftd.runtimes.terminal.transcript import Transcript
 from tests.core.disks import make
+from tests.core.test_search import step
 
 SEQUENCES = [
     b"\x1b[31m", b"\x1b[0m", b"\x1b[?2004h", b"\x1b[1;24r", b"\x1b[>4;2m", b"\x1b[6n", b"\x1b[!p",
@@ -180,7 +181,7 @@ def test_search_and_patterns_look_over_a_long_string(rendering: Rendering) -> No
     search = Search(
         spool, compile_pattern("needle$", within_lines=True), 10, LineBudget(1_000), rendering
     )
-    while not search.step():
+    while not step(search):
         pass
     size = 7 + len(string) + 4
     third = size + 11 + len(string) + 1

@@ -1,10 +1,22 @@
 from __future__ import annotations
 
+import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import trio
 
+from haft_protocol.methods import SearchParams
+from haftd.caller import Caller
+from haftd.core.search import LineMatch, Slice, match_lines
+from haftd.core.spool import Spool
+from haftd.core.text import STRIPPED
+from haftd.methods import output
+from haftd.methods.output import output_search
+from tests.core.disks import make
 from tests.methods.conftest import Room
+from tests.patience import PATIENCE_S
 from tests.wire import Refused
 
 
@@ -145,3 +157,49 @@ def test_the_searches_of_a_connection_run_one_after_another(long: Room) -> None:
         assert other.call("output/search", session=long.session, pattern="^z$", ids=["short"])
         replies = [long.wire.receive() for _ in ids]
     assert [reply["id"] for reply in replies] == [901, 902, 903]
+
+
+def _access(spool: Spool) -> Any:
+    handle = SimpleNamespace(id="a", generation=1, spool=spool, rendering=STRIPPED)
+    return SimpleNamespace(find=lambda caller, params, name: handle)
+
+
+def _search(spool: Spool, pattern: str) -> Any:
+    params = SearchParams(pattern=pattern, ids=("a",))
+    return output_search(_access(spool), Caller("unix"), params).run()
+
+
+async def test_a_costly_match_holds_no_other_call_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    others, begun = threading.Event(), threading.Event()
+
+    def slow(part: Slice) -> list[LineMatch]:
+        begun.set()
+        assert others.wait(PATIENCE_S), "the loop has no turn during the match"
+        return match_lines(part)
+
+    monkeypatch.setattr(output, "match_lines", slow)
+    spool = make()
+    spool.append(b"x" * 5_000 + b"y\n")
+    found = []
+
+    async def search() -> None:
+        found.append(await _search(spool, "(x|xx|xxx){0,300}y"))
+
+    async with trio.open_nursery() as searches:
+        searches.start_soon(search)
+        await trio.to_thread.run_sync(begun.wait, PATIENCE_S)
+        others.set()
+    assert [match.cursor for match in found[0].matches] == [0] and not found[0].more
+
+
+async def test_a_search_ends_after_its_time_with_the_matches_so_far(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spool = make(memory=1 << 21)
+    spool.append(b"needle\n" + b"x\n" * 500_000)
+    assert not (await _search(spool, "needle")).more
+    monkeypatch.setattr(output, "MAX_MATCHING_S", 0.0)
+    result = await _search(spool, "needle")
+    assert [match.line for match in result.matches] == ["needle"] and result.more

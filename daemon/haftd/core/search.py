@@ -1,4 +1,5 @@
-"""Line search in a spool's kept output.
+"""Line search in a spool's kept output: read a slice, match its lines, take the matches. Only the
+matching may take long; `match_lines` knows no spool, and can run in a thread.
 
 Each matching line is returned once, oldest first, long lines cut around the match. The searches of a
 reply share a `LineBudget`. Ignores output appended meanwhile.
@@ -6,7 +7,9 @@ reply share a `LineBudget`. Ignores output appended meanwhile.
 
 from __future__ import annotations
 
-from haftd.regex import Match, Pattern
+import msgspec
+
+from haftd.regex import Pattern
 
 from .patterns import slice_size
 from .spool import Spool
@@ -51,8 +54,44 @@ class LineBudget:
         return True
 
 
+class LineMatch(msgspec.Struct, frozen=True, gc=False):
+    """Offsets in a text: a line's first byte and its end, -1 without a line end; the match in it."""
+
+    begin: int
+    end: int
+    match_start: int
+    match_end: int
+
+
+class Slice(msgspec.Struct, frozen=True, gc=False):
+    """Part of the output from `offset` on; at most `count` of its lines are matched at once."""
+
+    pattern: Pattern
+    offset: int
+    raw: bytes
+    text: bytes
+    count: int
+
+
+def match_lines(part: Slice) -> list[LineMatch]:
+    """Return the first matching lines of the slice, in order. Takes a tenth of a second at worst, without
+    the interpreter's lock."""
+    pattern, text, pos = part.pattern, part.text, 0
+    lines: list[LineMatch] = []
+    while pos < len(text) and len(lines) < part.count:
+        match = pattern.search(text, pos)
+        if match is None or (match.start() == len(text) and text.endswith(b"\n")):
+            break
+        begin = text.rfind(b"\n", 0, match.start()) + 1
+        end = text.find(b"\n", match.start())
+        pos = end + 1 if end >= 0 else len(text) + 1
+        lines.append(LineMatch(begin, end, match.start(), match.end()))
+    return lines
+
+
 class Search:
-    """Search by steps, with checkpoints between, for a pattern compiled `within_lines`."""
+    """Search for a pattern compiled `within_lines`: `read`, `match_lines` and `take` in turn, with
+    checkpoints between, until `read` returns None."""
 
     __slots__ = (
         "_at",
@@ -90,17 +129,17 @@ class Search:
         self._line = 0
         self._stop = spool.end
 
-    def step(self) -> bool:
+    def read(self) -> Slice | None:
         at, stop = self._at, self._stop
         if at >= stop or self.more:
-            return True
+            return None
         spool, strings = self._spool, self._spool.strings
         if at < spool.start:
             data, end = read_head(spool, at, min(spool.start, at + self._size))
             if end == at:
                 # The kept stretch resumes in the middle of the output.
                 self._at = self._line = spool.start
-                return self._at >= stop
+                return self.read()
         else:
             end = min(stop, strings.forward(at, self._size))
             data = spool.read_shown(at, end)
@@ -110,46 +149,40 @@ class Search:
             if len(whole) < len(data):
                 data, end = whole, strings.offset_of(at, len(whole))
         self._at = end
-        self._match_block(data, at)
-        return self._at >= stop or self.more
+        count = min(_MAX_STEP_MATCHES, self._limit - len(self.matches) + 1)
+        return Slice(self._pattern, at, data, self._rendering.plain(data), count)
 
-    def _match_block(self, raw: bytes, at: int) -> None:
-        strings, data = self._spool.strings, self._rendering.plain(raw)
-        pos = counted = start = count = 0
-        while pos < len(data) and not self.more:
-            match = self._pattern.search(data, pos)
-            if match is None or (match.start() == len(data) and data.endswith(b"\n")):
-                break
-            begin = data.rfind(b"\n", 0, match.start()) + 1
-            end = data.find(b"\n", match.start())
-            pos = end + 1 if end >= 0 else len(data) + 1
+    def take(self, part: Slice, lines: list[LineMatch]) -> None:
+        """Take the matching lines of the slice that was read last."""
+        strings, at, raw, text = self._spool.strings, part.offset, part.raw, part.text
+        counted = start = 0
+        for line in lines:
             # The line in the raw output follows as many line ends as in the rendered text.
-            for _ in range(data.count(b"\n", counted, begin)):
+            for _ in range(text.count(b"\n", counted, line.begin)):
                 start = raw.find(b"\n", start) + 1
-            counted = begin
-            line = strings.offset_of(at, start) if start else self._line
-            self._found(data[begin : pos - 1], begin, match, line)
-            count += 1
-            if (
-                count == _MAX_STEP_MATCHES
-                and end >= 0
-                and (next_line := raw.find(b"\n", start) + 1)
-            ):
-                self._at = self._line = strings.offset_of(at, next_line)
+            counted = line.begin
+            self._found(text, line, strings.offset_of(at, start) if start else self._line)
+            if self.more:
                 return
+        is_cut = len(lines) == part.count and lines[-1].end >= 0
+        if is_cut and (next_line := raw.find(b"\n", start) + 1):
+            self._at = self._line = strings.offset_of(at, next_line)
+            return
         last = raw.rfind(b"\n")
         if last >= 0:
             self._line = strings.offset_of(at, last + 1)
 
-    def _found(self, line: bytes, begin: int, match: Match, cursor: int) -> None:
+    def _found(self, text: bytes, line: LineMatch, cursor: int) -> None:
         if self.matches and self.matches[-1][0] == cursor:
             return
         if len(self.matches) >= self._limit:
             self.more = True
             return
-        text = _shown(line, match.start() - begin, match.end() - begin)
-        if self._budget.take(text):
-            self.matches.append((cursor, text))
+        begin = line.begin
+        whole = text[begin : line.end if line.end >= 0 else len(text)]
+        shown = _shown(whole, line.match_start - begin, line.match_end - begin)
+        if self._budget.take(shown):
+            self.matches.append((cursor, shown))
         else:
             self.more = True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from math import inf
 from weakref import WeakKeyDictionary
 
@@ -17,12 +18,25 @@ from haft_protocol.methods import (
 )
 from haftd.caller import Caller
 from haftd.core.patterns import compile_pattern
-from haftd.core.search import MAX_REPLY, LineBudget, Search
+from haftd.core.search import (
+    MAX_REPLY,
+    LineBudget,
+    LineMatch,
+    Search,
+    Slice,
+    match_lines,
+)
 
 from .access import Access
 from .base import DeferredReply
 
 _turns: WeakKeyDictionary[Caller, trio.Lock] = WeakKeyDictionary()
+
+MAX_MATCHING_S = 10.0
+"""Seconds that a call matches, after which it replies with its matches so far."""
+_MAX_LOOP_COST = 50_000
+"""Instructions times bytes of one match that holds the loop up: two milliseconds at worst."""
+_matchers = trio.CapacityLimiter(2)
 
 
 def output_search(access: Access, caller: Caller, params: SearchParams) -> DeferredReply:
@@ -48,11 +62,16 @@ def output_search(access: Access, caller: Caller, params: SearchParams) -> Defer
     async def found(budget: LineBudget) -> SearchResult:
         matches: list[FoundLine] = []
         more = False
+        left_s = MAX_MATCHING_S
         for handle in handles:
             room = params.max_matches - len(matches)
             search = Search(handle.spool, pattern, room, budget, handle.rendering)
-            while not search.step():
-                await trio.lowlevel.checkpoint()
+            while (part := search.read()) is not None:
+                lines, used_s = await _match(part)
+                search.take(part, lines)
+                left_s -= used_s
+                if left_s <= 0:
+                    search.more = True
             matches += [
                 FoundLine(handle.id, handle.generation, at, line) for at, line in search.matches
             ]
@@ -63,6 +82,20 @@ def output_search(access: Access, caller: Caller, params: SearchParams) -> Defer
         return SearchResult(tuple(matches), more)
 
     return DeferredReply(lambda: found_in_turn(LineBudget(MAX_REPLY)), run_in_batch=found_in_turn)
+
+
+async def _match(part: Slice) -> tuple[list[LineMatch], float]:
+    """Match a slice, a costly one in a thread; return the lines and the seconds that it took."""
+
+    def match() -> tuple[list[LineMatch], float]:
+        began = time.monotonic()
+        return match_lines(part), time.monotonic() - began
+
+    if len(part.text) * part.pattern.programsize <= _MAX_LOOP_COST:
+        matched = match()
+        await trio.lowlevel.checkpoint()
+        return matched
+    return await trio.to_thread.run_sync(match, abandon_on_cancel=True, limiter=_matchers)
 
 
 def output_timeline(access: Access, caller: Caller, params: TimelineParams) -> TimelineResult:
