@@ -99,7 +99,7 @@ def _find(name: str, approvals: tuple[Approval, ...]) -> Approval:
 
 
 def _read(approval: Approval, haft: Haft) -> str:
-    """Show the approval and read a decision; only a full word counts."""
+    """Show the approval and read a decision: `yes`, `no`, `skip` or its first letter."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(
             f"no terminal to ask on; give --allow, --deny, --skip or --edit: haft approve {approval.approval_id} --allow"
