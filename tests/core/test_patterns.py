@@ -17,7 +17,11 @@ PATTERNS = [
     "needle", "^b", "a.c", "ab*c", "a\\nb", "^x\\s+b", "é≤", "[^a]b", "(?s)x.b", "\\bab",
     "a{3}", "^\\$ ", "(?i)ABC", "x|é", "[\\n]b", "c$\\n",
 ]  # fmt: skip
-TEXTS = st.text(st.sampled_from("abcx $\né≤"), max_size=80)
+MATCHED = ["needle", "b", "aéc", "abbc", "a\nb", "x\n\nb", "é≤", "xb", "aaa", "\n$ ", "abC", "c\n"]
+"""Texts that are matched by one pattern each, and may be by others."""
+TEXTS = st.lists(
+    st.text(st.sampled_from("abcx $\né≤"), max_size=30) | st.sampled_from(MATCHED), max_size=6
+).map("".join)
 
 
 @settings(deadline=None)

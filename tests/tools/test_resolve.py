@@ -299,7 +299,7 @@ def test_a_missing_runtime_is_a_clear_error(text: str, runtime: str) -> None:
         optional={
             "argv": st.lists(st.text(), max_size=3),
             "command": st.text(),
-            "cwd": st.text(),
+            "cwd": st.sampled_from([".", "a", "/tmp"]) | st.text(),
             "terminal": st.booleans(),
             "rows": st.integers(),
             "timeout_s": st.floats(allow_nan=False),
