@@ -18,6 +18,7 @@ class Place:
     def __init__(self, places: deque[Place]) -> None:
         self._places = places
         self._is_first = trio.Event()
+        self.has_left = False
 
     async def wait_first(self) -> None:
         """Wait until all that came before have left; without a checkpoint if they have."""
@@ -25,6 +26,10 @@ class Place:
             await self._is_first.wait()
 
     def leave(self) -> None:
+        """Let the next task go on; a second call has no effect."""
+        if self.has_left:
+            return
+        self.has_left = True
         was_first = self._places[0] is self
         self._places.remove(self)
         if was_first and self._places:
@@ -42,7 +47,7 @@ class ArrivalOrder:
 
     @contextmanager
     def place(self) -> Iterator[Place]:
-        """Take the last place, and leave it at the end."""
+        """Take the last place, and leave it at the end or before."""
         place = Place(self._places)
         self._places.append(place)
         try:

@@ -287,3 +287,33 @@ async def test_a_stopped_router_ends_later_questions() -> None:
     assert isinstance(pending.end, Withdrawn)
     assert isinstance(pending.end.error, RpcError)
     assert pending.end.error.kind == "shutting_down"
+
+
+def _client_question(id: str) -> ClientQuestion:
+    question = Question(id="q", text="Well?", answer_type=Boolean())
+    context = InquiryContext(caller=Caller("unix", 1))
+    return ClientQuestion(context=context, session="s", id=id, question=question, target="user")
+
+
+async def test_backends_are_asked_in_the_order_of_the_inquiries() -> None:
+    """Also while an earlier inquiry has no answer, or waits in its queue."""
+    for _ in range(12):  # a pass of the loop runs its tasks in either order, at random
+        backend = FakeBackend([trio.Event() for _ in range(6)])
+        router = InquiryRouter([backend])
+        async with trio.open_nursery() as nursery:
+            queued = router.put(_client_question("queued"), is_queued=True)
+            inquiries = iter([queued, *(router.put(_client_question(str(n))) for n in range(5))])
+
+            async def resolve_next(
+                router: InquiryRouter = router, inquiries: Iterator[PendingInquiry] = inquiries
+            ) -> None:
+                await router.resolve(next(inquiries))
+
+            for _ in range(6):
+                nursery.start_soon(resolve_next)
+            await wait_all_tasks_blocked()
+            assert [pending.kind.id for pending in backend.asked] == ["0", "1", "2", "3", "4"]
+            queued.open()
+            await wait_all_tasks_blocked()
+            assert backend.asked[-1] is queued
+            nursery.cancel_scope.cancel()

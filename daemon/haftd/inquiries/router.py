@@ -16,6 +16,7 @@ from haft_protocol.approvals import Approval
 from haft_protocol.errors import RpcError
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.questions import InvalidAnswer
+from haftd.arrival_order import ArrivalOrder, Place
 from haftd.caller import Caller
 from haftd.core.termination import internal_failure
 
@@ -58,6 +59,8 @@ class InquiryRouter:
         self._numbers = itertools.count(1)
         self._pending: dict[PendingInquiry, Callable[[], None]] = {}
         self._is_stopped = False
+        self._asking = ArrivalOrder()
+        """Open inquiries that have asked no backend."""
         self.on_open: Callable[[InquiryKind], None] = _ignore
         """Called when an answer is accepted from now on."""
         self.on_close: Callable[[InquiryKind], None] = _ignore
@@ -211,10 +214,13 @@ class InquiryRouter:
         withdrawal's error is raised instead, and an accepted answer is returned."""
         try:
             if pending.end is None:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._search, pending)
-                    await pending.wait()
-                    nursery.cancel_scope.cancel()
+                with self._asking.place() as place:
+                    if not pending.turn.is_set():
+                        place.leave()
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(self._search, pending, place)
+                        await pending.wait()
+                        nursery.cancel_scope.cancel()
         except (trio.Cancelled, BaseExceptionGroup) as stop:
             if isinstance(pending.end, Withdrawn) and pending.end.error is not None:
                 raise pending.end.error from None
@@ -226,8 +232,13 @@ class InquiryRouter:
             raise AssertionError("what was settled has an end")
         return pending.end
 
-    async def _search(self, pending: PendingInquiry) -> None:
-        await pending.turn.wait()
+    async def _search(self, pending: PendingInquiry, place: Place) -> None:
+        if not pending.turn.is_set():
+            await pending.turn.wait()
+        elif not place.has_left:
+            # The backends are asked in the order of the inquiries.
+            await place.wait_first()
+            place.leave()
         if pending.end is not None:
             return  # answered while queued
         seconds, reason = pending.kind.timeout(self._timeouts)
