@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
@@ -305,7 +305,13 @@ def test_a_missing_runtime_is_a_clear_error(text: str, runtime: str) -> None:
             "timeout_s": st.floats(allow_nan=False),
         },
     )
+    | st.fixed_dictionaries(
+        {"argv": st.lists(st.text(min_size=1), min_size=1, max_size=3)},
+        optional={"cwd": st.text(), "terminal": st.booleans()},
+    )
 )
+@example({"argv": ["true"]})
+@example({"command": "true", "cwd": "a"})
 def test_any_arguments_of_run_give_a_call_or_an_error(args: dict[str, object]) -> None:
     try:
         found = called(packed("run"), args)
