@@ -36,6 +36,8 @@ NULL = b"null"
 _MAX_ID_BYTES = 256
 _MAX_INT_DIGITS = 20
 _OPENINGS = (b"{", b"[")
+_MAX_HEAD = 4_096
+"""Bytes in which the id of a message that cannot be decoded is looked for."""
 _LEADING_ID = re.compile(
     rb'\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*,\s*)*'
     rb'"id"\s*:\s*(-?[0-9]+|null|"(?:[^"\\]|\\.)*")\s*[,}]'
@@ -232,7 +234,7 @@ def _read_element(message: bytes, max_nesting: int, brackets: bytes | None = Non
 def _leading_id(message: bytes) -> bytes:
     """Return the id of a request that cannot be decoded, if only `jsonrpc` and `method` precede it,
     else null."""
-    match = _LEADING_ID.match(message)
+    match = _LEADING_ID.match(message, 0, _MAX_HEAD)
     return match[1] if match is not None and _is_usable_id(match[1]) else NULL
 
 

@@ -273,6 +273,7 @@ def test_U13_nesting_far_over_the_limit_is_refused_as_over_the_limit(
         (b'{"jsonrpc":"2.0","id":1.5,"method":"m","params":' + inner + b"}", b"null"),
         (b'{"id":"' + b"x" * 257 + b'","params":' + inner + b"}", b"null"),
         (b'{"params":{"a":' + inner + b'},"id":1}', b"null"),
+        (b"{" + b" " * 5_000 + b'"id":1,"params":{"a":' + inner + b"}}", b"null"),
     ):
         outcome = invalid(message)
         assert (outcome.error.code, outcome.id) == (-32009, id_)
