@@ -116,6 +116,7 @@ class Rig:
             "wait": (Name, self.wait),
             "await_bell": (Name, self.await_bell),
             "late": (Late, self.late),
+            "long": (Late, self.long),
             "fail_later": (Empty, self.fail_later),
             "boom": (Empty, self.boom),
             "refuse": (Empty, self.refuse),
@@ -184,6 +185,11 @@ class Rig:
             return "x" * params.size
 
         return DeferredReply(run)
+
+    def long(self, caller: Caller, params: Late) -> DeferredReply:
+        """Wait as `late` does, for a reply whose long text is converted meanwhile."""
+        run = self.late(caller, params).run
+        return DeferredReply(run, run)
 
     def fail_later(self, caller: Caller, params: Empty) -> DeferredReply:
         async def run() -> object:

@@ -134,6 +134,27 @@ async def test_unread_replies_are_kept_up_to_a_bound(nursery: trio.Nursery) -> N
     assert why and all("max_queued" in one for one in why)
 
 
+@pytest.mark.parametrize("size", [10, 200_000], ids=["encoded at once", "encoded in a thread"])
+async def test_no_request_is_read_while_two_long_texts_are_on_their_way(
+    nursery: trio.Nursery, size: int
+) -> None:
+    """Each of them is a copy of the output: a hundred requests sent ahead made a hundred copies."""
+    rig = Rig(limits=limits(max_in_flight=64))
+    names = [f"g{n}" for n in range(5)]
+    calls = [request("long", n, name=name, size=size) for n, name in enumerate(names)]
+    wire = Told(*calls, request("note", 9, name="behind"))
+    wire.reads.set()
+    nursery.start_soon(serve_connection, wire, Caller("unix"), rig.rpc_context)
+    for done in range(5):
+        await rig.until(lambda done=done: len(rig.begun) == min(done + 2, 5))  # type: ignore[misc]
+        await trio.testing.wait_all_tasks_blocked()
+        assert rig.begun == names[: done + 2]
+        assert bool(rig.calls) == (done + 2 > 5)
+        rig.gates[names[done]].set()
+    await rig.until(lambda: rig.calls == ["behind"])
+    await trio.testing.wait_all_tasks_blocked()
+
+
 @pytest.mark.parametrize(
     ("then", "graceful", "faults"),
     [(None, False, 0), (Disconnected("planted"), False, 0), (ZeroDivisionError(), False, 1)],

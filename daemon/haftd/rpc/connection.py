@@ -36,6 +36,7 @@ _BURST = 64  # messages between turns of other tasks: one or two milliseconds
 _WRITE_BYTES = 262_144  # bytes of replies written before more are produced
 _LONG_MESSAGE = 65_536  # bytes above which values are counted before decoding
 _TURN_S = 0.002  # of a batch, between turns of other tasks
+_LONG_REPLIES = 2  # replies with long texts under way, above which no request is read
 _HELD_FACTOR = 4  # times `max_queued`: bound for pending requests' results
 
 
@@ -151,6 +152,7 @@ class Connection:
         self._context = rpc_context
         self._reading = trio.CancelScope()
         self._in_flight = 0
+        self._long_replies = 0
         self._held = 0
         self._deferred: list[SuspendedBatch] = []
         self._long = min(
@@ -164,6 +166,7 @@ class Connection:
         """Calls whose tasks have not begun, in the order of their requests."""
         self._is_over = False
         self._answered: trio.lowlevel.ParkingLot | None = None
+        self._long_sent: trio.lowlevel.ParkingLot | None = None
 
     def finish(self) -> None:
         """Stop reading, and close after pending replies."""
@@ -230,11 +233,16 @@ class Connection:
                 if reply is not None:
                     answers.append(frame(reply))
                     size += len(reply)
-                if count % _BURST == 0 or size > _WRITE_BYTES:
+                if (
+                    count % _BURST == 0
+                    or size > _WRITE_BYTES
+                    or self._long_replies >= _LONG_REPLIES
+                ):
                     if answers:
                         outbox.send(b"".join(answers))
                         answers, size = [], 0
                     await trio.lowlevel.checkpoint()
+                    await self._wait_for_long_replies()
                     await outbox.room()
             if answers:
                 outbox.send(answers[0] if len(answers) == 1 else b"".join(answers))
@@ -315,6 +323,9 @@ class Connection:
         if not isinstance(later, HandleWait):
             # A cancelled call, too: its task undoes the read of a long text.
             call.scope = trio.CancelScope()
+            if later.run_encoding is not None and not call.is_long:
+                call.is_long = True
+                self._long_replies += 1
             if call.is_cancelled or self._is_over:
                 call.scope.cancel()
             self._to_run.append((call, call.scope))
@@ -374,21 +385,38 @@ class Connection:
             self._forget(call)
         if batch is not None:
             batch.put(call.request, answer)
+            self._note_long(call)
             if batch.is_whole:
                 self._nursery.start_soon(self._send_batch, batch)
                 return
         elif answer is not None and (is_long(answer.result) or not self._outbox.has_room):
-            self._nursery.start_soon(self._send_reply, answer)
+            self._nursery.start_soon(self._send_reply, call, answer)
             return
         elif answer is not None:
             self._outbox.send(self._wire.frame(self._context.dispatcher.encode(answer)))
+        self._note_long(call)
         self._note_answer()
 
-    async def _send_reply(self, reply: Reply) -> None:
+    async def _send_reply(self, call: _PendingCall, reply: Reply) -> None:
         try:
             await self._send(*await self._context.dispatcher.encode_later(reply))
         finally:
+            self._note_long(call)
             self._note_answer()
+
+    def _note_long(self, call: _PendingCall) -> None:
+        """Note that a call's long reply, if it has one, is under way no more."""
+        if call.is_long:
+            call.is_long = False
+            self._long_replies -= 1
+            if self._long_sent is not None:
+                self._long_sent.unpark_all()
+
+    async def _wait_for_long_replies(self) -> None:
+        while self._long_replies >= _LONG_REPLIES:
+            if self._long_sent is None:
+                self._long_sent = trio.lowlevel.ParkingLot()
+            await self._long_sent.park()
 
     async def _send_batch(self, batch: PendingBatch) -> None:
         try:
@@ -446,7 +474,7 @@ class Connection:
 class _PendingCall:
     """Call that waits: registered at handles, or in a task with `scope`."""
 
-    __slots__ = ("_connection", "batch", "is_cancelled", "request", "scope", "wait")
+    __slots__ = ("_connection", "batch", "is_cancelled", "is_long", "request", "scope", "wait")
 
     def __init__(
         self, connection: Connection, request: PendingRequest, batch: PendingBatch | None
@@ -457,6 +485,8 @@ class _PendingCall:
         self.scope: trio.CancelScope | None = None
         self.wait: RegisteredWait | None = None
         self.is_cancelled = False
+        self.is_long = False
+        """True while the reply's long text, a copy of the output, is converted and sent."""
 
     def complete(self, result_of: Callable[[], object]) -> None:
         self._connection.complete_call(self, result_of)
