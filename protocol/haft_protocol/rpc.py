@@ -36,12 +36,6 @@ NULL = b"null"
 _MAX_ID_BYTES = 256
 _MAX_INT_DIGITS = 20
 _OPENINGS = (b"{", b"[")
-_MAX_HEAD = 4_096
-"""Bytes in which the id of a message that cannot be decoded is looked for."""
-_LEADING_ID = re.compile(
-    rb'\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*,\s*)*'
-    rb'"id"\s*:\s*(-?[0-9]+|null|"(?:[^"\\]|\\.)*")\s*[,}]'
-)
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
@@ -154,7 +148,9 @@ def read_message(
     except msgspec.DecodeError as fault:
         return ParseFault(_malformed(fault, message))
     except RecursionError:
-        return Single(Invalid(_too_deep(max_nesting), _leading_id(message)))
+        return ParseFault(
+            parse_error(f"it is nested far too deeply, the limit `max_nesting` is {max_nesting}")
+        )
     except MemoryError:
         return ParseFault(parse_error("it takes more memory than there is"))
     return ParseFault(invalid_request("a message is an object, or a list of objects"))
@@ -229,13 +225,6 @@ def _read_element(message: bytes, max_nesting: int, brackets: bytes | None = Non
         return Invalid(_too_deep(max_nesting), NULL if id_ is None else id_)
     params = envelope.params
     return Request(method, None if params is UNSET else params, id_)
-
-
-def _leading_id(message: bytes) -> bytes:
-    """Return the id of a request that cannot be decoded, if only `jsonrpc` and `method` precede it,
-    else null."""
-    match = _LEADING_ID.match(message, 0, _MAX_HEAD)
-    return match[1] if match is not None and _is_usable_id(match[1]) else NULL
 
 
 _ID_RULE = (
