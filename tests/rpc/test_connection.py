@@ -146,7 +146,7 @@ async def test_no_request_is_read_while_two_long_texts_are_on_their_way(
     wire.reads.set()
     nursery.start_soon(serve_connection, wire, Caller("unix"), rig.rpc_context)
     for done in range(5):
-        await rig.until(lambda done=done: len(rig.begun) == min(done + 2, 5))  # type: ignore[misc]
+        await rig.until(lambda done=done: len(rig.begun) == min(done + 2, 5))
         await trio.testing.wait_all_tasks_blocked()
         assert rig.begun == names[: done + 2]
         assert bool(rig.calls) == (done + 2 > 5)
