@@ -180,7 +180,8 @@ def test_a_handle_without_a_terminal_is_refused_with_the_alternative(place: Plac
         assert person.ends() == 2
         assert person.restored
         text = " ".join(person.drawn.decode().split())
-        assert "haft fetch h --wait" in text and "haft apply h" in text
+        assert f"haft --session {place.session} fetch h --wait output" in text
+        assert f"haft --session {place.session} apply h --line" in text
     with Person(place.daemon, "--session", place.session, "nobody") as person:
         assert person.ends() == 4
         assert "nobody" in person.drawn.decode()

@@ -454,8 +454,8 @@ def test_P32_too_few_descriptors_is_a_transient_error(
     monkeypatch: pytest.MonkeyPatch, terminal: bool
 ) -> None:
     """At every single descriptor that may be the one too many, with none kept in reserve."""
-    monkeypatch.setattr(descriptors, "SPARE", 0)
-    monkeypatch.setattr(descriptors, "_MAX_FOR_CLIENTS", 0)
+    for kept in ("_MAX_SPARE", "_MAX_FOR_CLIENTS", "_OF_A_START"):
+        monkeypatch.setattr(descriptors, kept, 0)
     spec = plan("true", terminal=terminal, stdin="pipe", output="events")
     machine_gate()
     before = open_fds()

@@ -26,6 +26,8 @@ class Termination(msgspec.Struct, frozen=True, kw_only=True):
     """The output is returned beside the tool's `failure`."""
     exit: Exit | None = None
     limit: str | None = None
+    limit_argument: str | None = None
+    """Argument of the call that is the limit's value."""
     unconfirmed: tuple[int, ...] = ()
     """Pids that survived KILL."""
     hint: str = ""
@@ -88,6 +90,8 @@ def failure_of(termination: Termination) -> ToolError | None:
     sentence = _SENTENCES[by.by]
     if by.by == "limit" and limit is not None:
         sentence = f"It was ended because it passed its limit `{limit}`"
+        if (argument := termination.limit_argument) is not None:
+            sentence += f", the argument `{argument}`"
     if by.client is not UNSET:
         sentence += f" by {by.client}"
     return ToolError(f"{sentence}; {went}." if went else f"{sentence}.")

@@ -227,10 +227,10 @@ class Execution:
 
     def ended(self, termination: Termination, *, complete: bool = True) -> None:
         termination = termination.with_cause(self.handle.stop_requested_by)
-        # The caller knows the argument, not the key of the definition.
+        # The caller may know the argument only, and not the key of the definition.
         argument = self.handle.settings.limit_arguments.get(termination.limit or "")
         if argument is not None:
-            termination = replace(termination, limit=argument)
+            termination = replace(termination, limit_argument=argument)
         now = trio.current_time()
         if self.review is None:
             self.handle.end(termination, now, complete=complete)
