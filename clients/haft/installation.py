@@ -85,7 +85,7 @@ def _data(name: str, source: str) -> Path:
     return packaged if packaged.is_dir() else _packaged("").parents[1] / source
 
 
-class Environment:
+class InstallationCopy:
     """A virtual environment below `folder` that holds a copy of this installation."""
 
     def __init__(self, folder: str) -> None:

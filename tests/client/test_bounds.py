@@ -35,8 +35,8 @@ def silent(request: dict[str, Any], peer: Peer) -> object:
 def test_a_daemon_that_does_not_answer_is_reported_during_the_wait(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(read_options, "_UNRESPONSIVE_S", 0.01)
-    monkeypatch.setattr(read_options, "_SILENCE_S", 0.01)
+    monkeypatch.setattr(read_options, "_CHECK_S", 0.01)
+    monkeypatch.setattr(read_options, "_APPROVAL_HINT_S", 0.01)
     monkeypatch.setattr(options_module, "_PING_S", 0.01)
     serve(silent).answer = silent
     options = argparse.Namespace(
@@ -57,7 +57,7 @@ def test_each_command_reports_a_daemon_that_does_not_answer(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(options_module, "_PING_S", 0.01)
-    monkeypatch.setattr(options_module, "_SILENCE_S", 0.01)
+    monkeypatch.setattr(options_module, "_UNANSWERED_S", 0.01)
 
     def answer(request: dict[str, Any], peer: Peer) -> object:
         if request["method"] == "ping":

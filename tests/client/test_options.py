@@ -11,7 +11,7 @@ import pytest
 from haft import NotRunning
 from haft.cli import show
 from haft.cli.options import (
-    MAX_MS,
+    MAX_WHOLE,
     Parser,
     UsageError,
     _folded,
@@ -19,7 +19,7 @@ from haft.cli.options import (
     _Help,
     command_for,
     is_remote,
-    named,
+    non_empty,
     open_address,
     require_local,
     seconds,
@@ -99,7 +99,7 @@ def parsed(words: list[str]) -> dict[str, Any]:
     parser.add_argument("id", metavar="ID", help="the handle")
     parser.add_argument("rest", nargs="*", metavar="REST")
     parser.add_argument("-n", "--number", type=whole(1, 9))
-    parser.add_argument("--name", type=named)
+    parser.add_argument("--name", type=non_empty)
     parser.add_argument("--pause", type=seconds)
     parser.add_argument("--keys", nargs="+")
     parser.add_argument("--when", choices=["always", "never"])
@@ -174,9 +174,9 @@ def test_other_numbers_are_no_seconds(text: str) -> None:
 
 
 def test_a_whole_number_is_within_its_bounds() -> None:
-    assert (whole()("0"), whole()(str(MAX_MS))) == (0, MAX_MS)
+    assert (whole()("0"), whole()(str(MAX_WHOLE))) == (0, MAX_WHOLE)
     assert whole(-3, -1)("-3") == -3
-    for text in ("-1", str(MAX_MS + 1), "1" * 19, "", " 1", "1_0", "٣"):
+    for text in ("-1", str(MAX_WHOLE + 1), "1" * 19, "", " 1", "1_0", "٣"):
         with pytest.raises(argparse.ArgumentTypeError):
             whole()(text)
 

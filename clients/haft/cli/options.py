@@ -1,6 +1,11 @@
 """Options of every command, and the parser.
 
-An option stands before or behind the command; a mistake is one line and exit status 2.
+Options may stand before or after the command's name. A wrong command line is reported in one line,
+with exit status 2.
+
+An absent option is an absent attribute of the namespace, except `json`, `session`, `root`,
+`address` (of --host) and `socket`, which are always there. So is `name`, which begins messages
+(`haft run`), and `command` (`run`) once the command is known.
 """
 
 from __future__ import annotations
@@ -25,18 +30,21 @@ if TYPE_CHECKING:
     """A command's message about unexpected words."""
 
 _PATIENCE_S = 10.0
-"""Time of an answer: twice that of a busy machine."""
+"""Seconds allowed for a connection: twice what a busy machine was seen to take."""
 _START_S = 30.0
-"""Time of a start: the first one may compile some hundred modules to bytecode."""
-_SILENCE_S = 4.0
+"""Seconds allowed for a start of haftd: the first may compile some hundred modules to bytecode."""
+_UNANSWERED_S = 4.0
+"""Seconds without a reply, after which haftd is pinged on a second connection."""
 _PING_S = 2.0
+"""Seconds allowed for the reply to this ping."""
 
 _START_REMEDY = "`haft run`, `haft spawn` or `haft shell` starts it"
 
 DAEMON_ENDED = "haftd has ended, and all handles with it; `haft doctor` looks for problems"
 
-MAX_MS = 2_000_000_000
-"""A time limit that every system call takes: 23 days."""
+MAX_WHOLE = 2_000_000_000
+"""Default bound of whole numbers: more than is asked of any count, and as milliseconds 23 days, a
+time limit that every system call takes."""
 
 MAX_OFFSET = (1 << 53) - 1
 """The greatest offset of the protocol: numbers of JSON are exact up to there."""
@@ -58,7 +66,7 @@ class UsageError(Exception):
 
 
 class UnknownId(UsageError):
-    """No question or action of this name is open."""
+    """No open question and no action that awaits approval has this id."""
 
 
 class FolderGone(UsageError):
@@ -86,7 +94,8 @@ class _Help(argparse.RawDescriptionHelpFormatter):
                 prose = []
             example = re.fullmatch(_TWO_COLUMNS, line)
             if len(line) > width and example is not None:
-                # An example stands above its explanation if the line is too short.
+                # Where an example and its explanation do not fit on one line, the explanation goes
+                # below.
                 lines += [
                     *_folded_command(example[1], width),
                     fill(example[2], width, initial_indent=_DEEP, subsequent_indent=_DEEP),
@@ -211,7 +220,8 @@ class Parser(argparse.ArgumentParser):
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         if action.option_strings and arg_strings == ["--"]:
-            # argparse drops it, and has an empty list in the place of `--option=--`.
+            # argparse drops a `--` from the words of an option, and so finds no value in
+            # `--option=--`.
             value = self._get_value(action, "--")
             self._check_value(action, value)
             return value if action.nargs is None else [value]
@@ -253,14 +263,14 @@ class Parser(argparse.ArgumentParser):
         return f"{option} wants a value"
 
 
-def named(text: str) -> str:
+def non_empty(text: str) -> str:
     """Return an argument's value; refuse an empty one, such as an unset variable."""
     if not text:
         raise argparse.ArgumentTypeError("it is empty; name something, or leave it out")
     return text
 
 
-def whole(minimum: int = 0, maximum: int = MAX_MS) -> Callable[[str], int]:
+def whole(minimum: int = 0, maximum: int = MAX_WHOLE) -> Callable[[str], int]:
     """Return the reader of a whole number within bounds."""
 
     def read(text: str) -> int:
@@ -303,23 +313,23 @@ def common(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--session",
-        type=named,
+        type=non_empty,
         metavar="NAME",
         help="the session (else HAFT_SESSION, else `default`)",
     )
     group.add_argument(
-        "--root", type=named, metavar="FOLDER", help="the folder tools work in (else this one)"
+        "--root", type=non_empty, metavar="FOLDER", help="the folder tools work in (else this one)"
     )
     group.add_argument(
         "--host",
         dest="address",
-        type=named,
+        type=non_empty,
         metavar="ADDRESS",
         help="another machine: ssh://user@box, ws://box:port (else HAFT_HOST, else --socket)",
     )
     group.add_argument(
         "--socket",
-        type=named,
+        type=non_empty,
         metavar="PATH",
         help="the daemon's socket (else HAFT_SOCKET, else the user's)",
     )
@@ -342,10 +352,14 @@ def unicode(text: str, name: str) -> str:
 
 
 def connect(options: argparse.Namespace, *, start: bool = False) -> Haft:
-    """Connect for a command; `start` a daemon when none answers, unless the command needs existing
-    handles."""
+    """Connect for a command.
+
+    With `start`, start a daemon if none answers; a command that needs existing handles goes
+    without.
+    """
     from ..import_stubs import load_msgspec
 
+    # `..client` imports msgspec, which would load typing_extensions.
     load_msgspec()
     from ..client import Haft
 
@@ -371,7 +385,7 @@ def connect_plainly(options: argparse.Namespace) -> BlockingConnection:
 
 
 def report_silence(haft: BlockingConnection, options: argparse.Namespace) -> None:
-    haft.silence = _SILENCE_S, lambda: report_unresponsive(options)
+    haft.silence = _UNANSWERED_S, lambda: report_unresponsive(options)
 
 
 def report_unresponsive(options: argparse.Namespace) -> None:
@@ -425,7 +439,10 @@ def is_remote(options: argparse.Namespace) -> bool:
 
 
 def require_local(options: argparse.Namespace, *, subject: str) -> None:
-    """Raise `UsageError` if another machine is chosen: `subject` is of the machine itself."""
+    """Raise `UsageError` if another machine is chosen.
+
+    `subject` begins the message, and "of this machine" follows: "setup writes files".
+    """
     from ..addresses import Ssh
     from ..local_address import Local
 
@@ -491,8 +508,10 @@ def _daemon_options(options: argparse.Namespace) -> str:
 
 
 def command_for(options: argparse.Namespace, words: str, found_in: str | None = None) -> str:
-    """Return a command for the same daemon and session, as a message shows it; a handle that was
-    looked for in all sessions was `found_in` one."""
+    """Return a command for the same daemon and session, as a message shows it.
+
+    `found_in`: the session of a handle that was looked for in all.
+    """
     import shlex
 
     named = session(options) or (None if found_in == "default" else found_in)

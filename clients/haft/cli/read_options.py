@@ -31,16 +31,24 @@ if TYPE_CHECKING:
     Fields = Mapping[str, object]
 
 _LAST_OUTPUT_S = 1.0
-_SILENCE_S = 1.0
-_UNRESPONSIVE_S = 4.0
+"""Seconds allowed for the last output of a stopped handle."""
+_APPROVAL_HINT_S = 1.0
+"""Seconds without a reply, after which a hint says what awaits approval."""
+_CHECK_S = 4.0
+"""Seconds allowed for the check whether an action awaits approval; after them haftd is pinged."""
+_LAST_CHECK_S = 1.0
+"""Seconds allowed for the same check after Ctrl-C."""
 _PERSON_S = 660.0
-"""Seconds for a person's decision (`approval_timeout_s`, 600) and the other steps."""
+"""Seconds allowed for a person's decision (`approval_timeout_s`, 600) and what follows it."""
 _SUBJECTS = {
     "spawn": ("its start", "withdraws it"),
     "apply": ("the input", "withdraws it"),
     "result": ("its result", "ends the wait"),
 }
-"""Each action that awaits approval, and the effect of an interrupt on it."""
+"""How a hint names each action that awaits approval, and the effect of Ctrl-C on it.
+
+The action `result` hands out the result of a tool that has ended.
+"""
 _FIELDS = (
     "wait",
     "timeout_ms",
@@ -53,7 +61,7 @@ _FIELDS = (
 )
 
 
-WAIT_OF_A_PROGRAM = "input on a terminal; on a pipe output, for 250 ms at most"
+WAIT_OF_A_PROGRAM = "on a terminal: input; on a pipe: output, for 250 ms at most"
 """Default of `--wait` for a started process, or one given input."""
 
 
@@ -70,7 +78,10 @@ def add_read_options(parser: argparse.ArgumentParser, *, cursor: bool, wait: str
         help="but after so many milliseconds at the latest (10,000)",
     )
     group.add_argument(
-        "--quiet-ms", type=whole(), metavar="N", help="the quiet time in milliseconds (500)"
+        "--quiet-ms",
+        type=whole(),
+        metavar="N",
+        help="how long nothing is printed before --wait quiet holds, in milliseconds (500)",
     )
     group.add_argument(
         "--pattern",
@@ -109,7 +120,7 @@ def read_params(options: argparse.Namespace) -> dict[str, object]:
     return {name: value for name, value in params.items() if value is not None}
 
 
-def call_with_approval(
+def call_awaiting_approval(
     haft: BlockingConnection, options: argparse.Namespace, method: str, fields: Fields
 ) -> bytes:
     with AwaitingApproval(haft, options, fields["id"], is_start=method == "spawn"):
@@ -117,9 +128,11 @@ def call_with_approval(
 
 
 class AwaitingApproval:
-    """Context that gives the calls within time for an approval, and reports the wait.
+    """Context that allows the calls made in it the time of an approval, and reports that they await
+    one.
 
-    On Ctrl-C, a start that awaits approval is withdrawn.
+    Ctrl-C ends the command, and haftd withdraws a start or an input that awaits approval when its
+    connection ends. For a start, `withdrawn` has the command say so.
     """
 
     def __init__(
@@ -138,7 +151,8 @@ class AwaitingApproval:
     def __enter__(self) -> None:
         if self._haft.patience is not None:
             self._haft.patience = max(self._haft.patience, _PERSON_S)
-        self._haft.silence = _SILENCE_S, self._report
+        self._haft.silence = _APPROVAL_HINT_S, self._report
+        # After Ctrl-C the command says that this handle runs on.
         self._options.waited_for = [self._id]
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -147,22 +161,24 @@ class AwaitingApproval:
         if not is_interrupt or not self._is_start:
             return
         try:
-            action = _awaited_action(self._options, self._id, patience=_SILENCE_S)
+            action = _awaited_action(self._options, self._id, patience=_LAST_CHECK_S)
         except ReplyTimeout:
             return
         if action == "spawn":
+            # haftd withdraws it as soon as the connection is closed.
             self._options.waited_for = []
             self._options.withdrawn = self._id
 
     def _report(self) -> None:
         try:
-            action = _awaited_action(self._options, self._id, patience=_UNRESPONSIVE_S)
+            action = _awaited_action(self._options, self._id, patience=_CHECK_S)
         except ReplyTimeout:
             report_unresponsive(self._options)
             return
         if action is not None:
             id = self._id
             subject, end = _SUBJECTS.get(action, (action, "ends the wait"))
+            # `haft approve` takes the id of a handle, too.
             approve = command_for(self._options, f"approve {id}")
             show.line(
                 f"{id}: {subject} awaits approval; decide in another terminal: {approve}; Ctrl-C {end}"
@@ -202,12 +218,17 @@ def finish(haft: BlockingConnection, options: argparse.Namespace, encoded: bytes
 
 
 def _missed(options: argparse.Namespace, state: Json) -> str:
-    """Describe a wait that has ended without its condition; empty for the default wait on a pipe."""
+    """Describe a wait that has ended without its condition; return an empty text for any other.
+
+    The default wait on a pipe is never described: nobody has asked for it, and it takes 250 ms at
+    most.
+    """
     for_pattern = hasattr(options, "pattern") or getattr(options, "wait", None) == "pattern"
     if state.get("waited") in ("stopped", "deadline") and for_pattern:
         ended = "stopped" if state["waited"] == "stopped" else "timed out"
         missed = f"{ended} without a match for --pattern"
-        # Only fetch waits for output after the read offset; a spawn or apply has returned none yet.
+        # A fetch without --cursor misses a match in output that was read before; the waits of spawn
+        # and apply begin at the start and the input, so nothing of theirs has been read.
         reads_new = options.command == "fetch" and not hasattr(options, "cursor")
         return f"{missed} in new output; --cursor 0 searches all output" if reads_new else missed
     asked = any(hasattr(options, name) for name in ("wait", "pattern", "timeout_ms"))

@@ -11,50 +11,56 @@ from pathlib import Path
 from haft_protocol.paths import PathError, config_home, data_folder, state_folder
 
 from ..errors import InvalidAddress
-from ..installation import Environment, is_installed, unit_templates
+from ..installation import InstallationCopy, is_installed, unit_templates
 from ..usermanager import UserManager
 
 SOCKET, SERVICE = UNITS = ("haftd.socket", "haftd.service")
 
 
-def own_environment() -> Environment | None:
-    """Return the copy that the service of a source tree runs from, None for an installation.
+def service_copy() -> InstallationCopy | None:
+    """Return the virtual environment to which a source tree is copied for the service, None for an
+    installation from a wheel, from which the service runs itself.
 
-    Raises `CopyFailed`.
+    Raises `CopyFailed`, `InvalidAddress`.
     """
-    return None if is_installed() else Environment(service_folder(os.environ))
+    return None if is_installed() else InstallationCopy(service_folder(os.environ))
 
 
 def service_folder(env: Mapping[str, str]) -> str:
-    """Return the folder of copies; raise `InvalidAddress`."""
+    """Return the folder of these virtual environments; raise `InvalidAddress`."""
     try:
         return data_folder(env)
     except PathError as fault:
         raise InvalidAddress(str(fault)) from fault
 
 
-def service_python(environment: Environment | None) -> str:
-    return sys.executable if environment is None else str(environment.python)
+def service_python(copy: InstallationCopy | None) -> str:
+    return sys.executable if copy is None else str(copy.python)
 
 
-def unit_contents(manager: UserManager, environment: Environment | None) -> dict[Path, bytes]:
-    """Return the units by path, with this shell's folders where the manager's differ."""
+def unit_contents(manager: UserManager, copy: InstallationCopy | None) -> dict[Path, bytes]:
+    """Return the units by path, with this shell's folders where the manager's differ.
+
+    Raises `PathError` without a home.
+    """
     # -P: no module from the working folder.
-    lines = [f"ExecStart={quoted(service_python(environment), exec_start=True)} -P -m haftd"]
+    lines = [f"ExecStart={quoted(service_python(copy), exec_start=True)} -P -m haftd"]
     for variable, folder in (
         ("XDG_CONFIG_HOME", config_home),
         ("XDG_STATE_HOME", lambda env: state_folder(env).removesuffix("/haft")),
     ):
         if (ours := folder(os.environ)) != folder(manager.environment):
             lines.append(f"Environment={quoted(f'{variable}={ours}')}")
-    command = "\n".join(lines) + "\n"
-    return {manager.unit_folder / name: _unit(name, command) for name in UNITS}
+    start_lines = "\n".join(lines) + "\n"
+    return {manager.unit_folder / name: _unit(name, start_lines) for name in UNITS}
 
 
-def _unit(name: str, command: str) -> bytes:
+def _unit(name: str, start_lines: str) -> bytes:
     text = (unit_templates() / name).read_text(encoding="utf-8")
     lines = text.splitlines(keepends=True)
-    return "".join(command if line.startswith("ExecStart=") else line for line in lines).encode()
+    return "".join(
+        start_lines if line.startswith("ExecStart=") else line for line in lines
+    ).encode()
 
 
 def quoted(text: str, *, exec_start: bool = False) -> str:

@@ -12,7 +12,7 @@ from ..errors import HaftError
 from ..installation import CACHE_REMEDY, cache_folder
 from ..usermanager import UserManager
 from . import show
-from .service_units import SERVICE, own_environment, unit_contents
+from .service_units import SERVICE, service_copy, unit_contents
 from .setup_record import SetupRecord, read
 from .shared_files import PARTS, SharedFiles
 
@@ -71,7 +71,7 @@ def unit_findings(manager: UserManager) -> Iterator[SetupFinding]:
         )
         return
     try:
-        units = unit_contents(manager, own_environment())
+        units = unit_contents(manager, service_copy())
     except HaftError:
         return  # This installation could not set a service up.
     stale = [unit for unit, content in units.items() if read(unit) not in (None, content)]

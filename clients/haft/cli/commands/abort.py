@@ -17,7 +17,7 @@ from ...errors import RemoteError
 from ...requests import drop_unset
 from .. import show
 from ..options import connect, whole
-from ..read_options import call_with_approval, finish
+from ..read_options import call_awaiting_approval, finish
 from ..statuses import Status
 from ..words import in_our_words
 
@@ -77,7 +77,7 @@ _End = HandleState | _Earlier | _Dropped | RemoteError
 
 def _end_one(haft: Haft, options: argparse.Namespace, fields: dict[str, object]) -> None:
     try:
-        finish(haft, options, call_with_approval(haft, options, "abort", fields))
+        finish(haft, options, call_awaiting_approval(haft, options, "abort", fields))
     except RemoteError as refused:
         end = _sorted(refused)
         if isinstance(end, RemoteError):

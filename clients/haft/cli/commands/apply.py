@@ -18,7 +18,7 @@ from ..options import UsageError, command_for, connect
 from ..read_options import (
     WAIT_OF_A_PROGRAM,
     add_read_options,
-    call_with_approval,
+    call_awaiting_approval,
     finish,
     read_params,
 )
@@ -26,10 +26,11 @@ from ..typed_states import answer_example, state_of
 from ..values import read_answer, read_json, read_place, read_size, read_text
 
 EPILOG = """\
-`-` in place of TEXT or ANSWER reads standard input: one line for --line and an answer, all of it
-else. With --secret it is asked for without echo on a terminal, and kept out of logs; --secret alone
-asks for the answer to a question for a secret. A TEXT that begins with a dash is written with an
-equals sign: --line=-x.
+`-` in place of TEXT or ANSWER reads standard input: one line for --line and an answer, else all of
+it. --secret keeps the input out of logs, and with it `-` asks for the text on a terminal, without
+echo; --secret alone asks for the answer to a question that wants a secret. `haft answer ID` answers
+the same questions, and shows them first. A TEXT that begins with a dash is written with an equals
+sign: --line=-x.
 
 examples:
   haft apply py --line 'print(6 * 7)'
@@ -85,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
         content = {"input": form} if answer is None else _answer(haft, options, answer)
         fields = {"id": options.id, **content, **read_params(options)}
         try:
-            return finish(haft, options, call_with_approval(haft, options, "apply", fields))
+            return finish(haft, options, call_awaiting_approval(haft, options, "apply", fields))
         except RemoteError as refused:
             if refused.kind == "invalid_answer" and answer is None:
                 options.remedy = _answering(haft, options)
@@ -93,6 +94,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _form(options: argparse.Namespace, secret: bool) -> object:
+    """Return the input as the protocol has it; None if no option gives one.
+
+    It is a text or an object; --input may have any JSON, which the daemon checks.
+    """
     forms = {
         name: getattr(options, name)
         for name in ("text", "line", "keys", "paste", "click", "eof", "signal", "resize", "input")
@@ -121,7 +126,10 @@ def _state(haft: Haft, id: str) -> HandleState:
 
 
 def _answering(haft: Haft, options: argparse.Namespace) -> str | None:
-    """Name the command that answers the handle's question; None if it no longer asks."""
+    """Name the command that answers the handle's question; None if it no longer asks.
+
+    `haft answer` asks for a secret by itself, where this command wants --secret.
+    """
     state = _state(haft, options.id)
     if not isinstance(state, Waiting):
         return None
@@ -130,22 +138,22 @@ def _answering(haft: Haft, options: argparse.Namespace) -> str | None:
 
 
 def _answer(haft: Haft, options: argparse.Namespace, text: str) -> dict[str, object]:
-    """Read the question, then the answer: its meaning depends on the question.
+    """Return the answer to the handle's question as the call's `input`, with the question's id.
 
-    The question may end meanwhile: the typed text, perhaps a secret, must not become the process's
-    input.
+    The question is read first, as it decides what the text means. It may end meanwhile: by its id
+    the daemon knows that the text, perhaps a secret, is no input of the process.
     """
-    handle, private = options.id, getattr(options, "secret", False)
+    handle, keeps_secret = options.id, getattr(options, "secret", False)
     state = _state(haft, handle)
     if isinstance(state, Stopped):
         ended = handle_stopped(handle, msgspec.to_builtins(state))
         raise RemoteError(ended.code, ended.kind, ended.message, ended.data)
     if not isinstance(state, Waiting):
         raise UsageError(f"{handle} asks nothing; give it input with --line, --text or --keys")
-    secret = isinstance(state.question.answer_type, Secret)
-    if private and not secret:
+    asks_secret = isinstance(state.question.answer_type, Secret)
+    if keeps_secret and not asks_secret:
         raise UsageError(f"{handle} asks for no secret: the answer would be in logs")
-    if secret and text == "-" and sys.stdin is not None and sys.stdin.isatty():
+    if asks_secret and text == "-" and sys.stdin is not None and sys.stdin.isatty():
         show.line(show.plain(state.question.text, 1000), "bold")
-    answer = read_answer(read_text(text, line=True, secret=secret), state.question)
+    answer = read_answer(read_text(text, line=True, secret=asks_secret), state.question)
     return {"input": answer, "question": state.question.id}

@@ -16,7 +16,7 @@ from haft_protocol.terminal_queries import QueryFilter
 
 from ...asciicast import Event, NotARecording, lines_of, read
 from .. import show
-from ..options import UsageError, named
+from ..options import UsageError, non_empty
 from ..statuses import Status
 from ..terminal.own_terminal import OwnTerminal, drop_late_messages
 from ..terminal.terminal_modes import TerminalModes
@@ -39,7 +39,7 @@ _MAX_PAUSE_S = 2_000_000.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "file", type=named, metavar="FILE", help="a recording, as `haft record` writes it, or -"
+        "file", type=non_empty, metavar="FILE", help="a recording, as `haft record` writes it, or -"
     )
     parser.add_argument("--speed", type=float, metavar="FACTOR", help="so many times as fast (1)")
     parser.add_argument(

@@ -25,7 +25,7 @@ from ..options import (
     chosen_socket,
     command_for,
     is_remote,
-    named,
+    non_empty,
     open_address,
     report_silence,
     root_at,
@@ -100,7 +100,7 @@ _MAX_SIZE = 1000
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--name", "--id", dest="id", type=named, metavar="ID", help="the handle's name"
+        "--name", "--id", dest="id", type=non_empty, metavar="ID", help="the handle's name"
     )
     parser.add_argument(
         "-d", "--detach", action="store_true", help="print the handle's name, and do not wait"

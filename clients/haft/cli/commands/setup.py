@@ -35,7 +35,7 @@ from ..service_units import (
     SERVICE,
     SOCKET,
     UNITS,
-    own_environment,
+    service_copy,
     service_folder,
     service_python,
     unit_contents,
@@ -327,13 +327,13 @@ class _Setup:
         self._manager = manager
         self._record = record
         self._path = path
-        self._environment = own_environment()
-        self._units = unit_contents(manager, self._environment)
+        self._copy = service_copy()
+        self._units = unit_contents(manager, self._copy)
         self._before = {unit: read(unit) for unit in self._units}
 
     def is_needed(self, running: _Running) -> bool:
         """Return False if exactly this service is set up and works."""
-        copied = self._environment is None or self._environment.is_complete
+        copied = self._copy is None or self._copy.is_complete
         listens = self._manager.properties(SOCKET, "ActiveState").get("ActiveState") == "active"
         return not (
             copied
@@ -349,16 +349,16 @@ class _Setup:
                 yield _conflict(unit, self._record)
 
     def steps(self) -> Iterator[str]:
-        if self._environment is not None and not self._environment.is_complete:
-            yield f"copy this installation to {self._environment.path}"
-        program = service_python(self._environment)
+        if self._copy is not None and not self._copy.is_complete:
+            yield f"copy this installation to {self._copy.path}"
+        program = service_python(self._copy)
         yield f"write {' and '.join(UNITS)} to {self._manager.unit_folder}, to run {program}"
         yield f"have the user manager listen at {self._path}"
 
     def prepare(self) -> None:
-        if self._environment is not None:
+        if self._copy is not None:
             self._record.make_folder(Path(service_folder(os.environ)))
-            self._environment.create()
+            self._copy.create()
 
     def make(self) -> None:
         """Write the units and check the service, or restore the previous units and raise."""
@@ -377,8 +377,8 @@ class _Setup:
             raise
 
     def clean(self) -> None:
-        if self._environment is not None:
-            for old in self._environment.others():
+        if self._copy is not None:
+            for old in self._copy.others():
                 shutil.rmtree(old, ignore_errors=True)
 
     def _install(self, units: dict[Path, bytes]) -> None:

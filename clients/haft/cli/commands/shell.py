@@ -11,7 +11,7 @@ from haft_protocol.states import Stopped
 
 from ...errors import RemoteError
 from ...requests import drop_unset
-from ..options import UsageError, connect, is_remote, named
+from ..options import UsageError, connect, is_remote, non_empty
 from . import attach
 from .run import exit_status
 from .spawn import UNREAD, environment
@@ -37,7 +37,9 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", nargs="?", type=named, metavar="ID", help="the name of the handle")
+    parser.add_argument(
+        "id", nargs="?", type=non_empty, metavar="ID", help="the name of the handle"
+    )
     parser.set_defaults(read_only=False)
 
 

@@ -17,11 +17,11 @@ from haft_protocol.methods import ID_FORM
 from ...errors import RemoteError
 from ...requests import drop_unset
 from .. import show
-from ..options import Parser, UsageError, connect, is_remote, named, words_behind
+from ..options import Parser, UsageError, connect, is_remote, non_empty, words_behind
 from ..read_options import (
     WAIT_OF_A_PROGRAM,
     add_read_options,
-    call_with_approval,
+    call_awaiting_approval,
     finish,
     read_params,
 )
@@ -70,7 +70,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tool", metavar="TOOL", help="the tool, as `haft tools` names it")
-    parser.add_argument("--id", type=named, help="the handle's name (by default generated)")
+    parser.add_argument("--id", type=non_empty, help="the handle's name (by default generated)")
     parser.add_argument(
         "--arg", action="append", metavar="KEY=VALUE", help="one argument of the tool"
     )
@@ -79,7 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--call-id",
-        type=named,
+        type=non_empty,
         metavar="ID",
         help="a repeated call with it starts nothing twice",
     )
@@ -156,7 +156,7 @@ def run(options: argparse.Namespace) -> int:
             options.id = id or made_up_id(options.tool)
             full = {**fields, "id": options.id, **read_params(options)}
             try:
-                started = call_with_approval(haft, options, "spawn", full)
+                started = call_awaiting_approval(haft, options, "spawn", full)
                 return finish(haft, options, _with_end(haft, options, started))
             except RemoteError as refused:
                 if id or refused.kind != "handle_exists":
