@@ -128,8 +128,8 @@ def test_an_invalid_command_line_is_answered_with_the_correct_one(
         ("--cwd /tmp -- ls", "the folder is given by --root, as in: haft run --root /tmp -- ls"),
         ("--cwd=/tmp ls", "the folder is given by --root, as in: haft run --root /tmp -- ls"),
         ("-w", "the folder is given by --root, as in: haft run --root FOLDER -- COMMAND"),
-        ("-e A=1 ls -l", "variables stand behind env, as in: haft run -- env A=1 ls -l"),
-        ("--env A=1 -- ls", "variables stand behind env, as in: haft run -- env A=1 ls"),
+        ("-e A=1 ls -l", "to set variables, use env: haft run -- env A=1 ls -l"),
+        ("--env A=1 -- ls", "to set variables, use env: haft run -- env A=1 ls"),
     ],
 )
 def test_options_of_other_programs_are_answered_with_those_of_run(
@@ -436,12 +436,12 @@ def test_a_missing_argument_is_shown_as_the_option_that_gives_it(
     )
     assert main(["spawn", "need"]) == 4
     assert capsys.readouterr().err == (
-        "haft spawn: They do not fit: files: it is required; it is given by --arg 'files:=[\"…\"]'; "
+        "haft spawn: They do not fit: files: it is required; give --arg 'files:=[\"…\"]'; "
         "`haft tools need` shows the arguments\n"
     )
     problems[0]["path"] = "port"
     assert main(["spawn", "need"]) == 4
-    assert "; it is given by --arg port=1; " in capsys.readouterr().err
+    assert "; give --arg port=1; " in capsys.readouterr().err
     assert main(["spawn", "need", "--json"]) == 4
     message = json.loads(capsys.readouterr().out)["error"]["message"]
     assert message == "They do not fit: files: it is required."
@@ -450,16 +450,16 @@ def test_a_missing_argument_is_shown_as_the_option_that_gives_it(
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        (["a | b"], "; `|` is of a shell: haft run -- sh -c 'a | b'"),
-        (["make -j4"], "; the words of a command stand apart: haft run -- make -j4"),
-        (["CC=gcc make"], "; variables stand behind env: haft run -- env CC=gcc make"),
+        (["a | b"], "; `|` needs a shell: haft run -- sh -c 'a | b'"),
+        (["make -j4"], "; write the command as separate words: haft run -- make -j4"),
+        (["CC=gcc make"], "; to set variables, use env: haft run -- env CC=gcc make"),
         (
             ["CC='a b' make"],
-            "; variables stand behind env: haft run -- env 'CC=a b' make",
+            "; to set variables, use env: haft run -- env 'CC=a b' make",
         ),
-        (["CC=gcc make | wc"], "; `|` is of a shell: haft run -- sh -c 'CC=gcc make | wc'"),
-        (["CC='a make"], """; variables stand behind env: haft run -- env 'CC='"'"'a make'"""),
-        (["CC=gcc", "make"], "; variables stand behind env: haft run -- env CC=gcc make"),
+        (["CC=gcc make | wc"], "; `|` needs a shell: haft run -- sh -c 'CC=gcc make | wc'"),
+        (["CC='a make"], """; to set variables, use env: haft run -- env 'CC='"'"'a make'"""),
+        (["CC=gcc", "make"], "; to set variables, use env: haft run -- env CC=gcc make"),
         (
             ["cd", "a b"],
             """; 'cd' is a command of the shell: haft run -- sh -c 'cd '"'"'a b'"'"''""",

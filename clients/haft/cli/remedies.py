@@ -27,22 +27,24 @@ def of_missing_program(words: Sequence[str]) -> str | None:
     """Describe the command that was meant where its first word names no program; None if unknown.
 
     >>> of_missing_program(["ls | wc"])
-    "`|` is of a shell: haft run -- sh -c 'ls | wc'"
+    "`|` needs a shell: haft run -- sh -c 'ls | wc'"
     """
     first = words[0]
+    # A whole command in one word, without a shell's signs: 'CC=gcc make'.
     if len(words) == 1 and _VARIABLE.fullmatch(first) and not _OF_A_SHELL.search(first):
         words = _split(first)
+    # One word with a shell's sign is a script, see below.
     if _VARIABLE.fullmatch(first) and (len(words) > 1 or not _OF_A_SHELL.search(first)):
-        return f"variables stand behind env: haft run -- env {shlex.join(words)}"
+        return f"to set variables, use env: haft run -- env {shlex.join(words)}"
     if first in _BUILTINS:
         script = shlex.quote(shlex.join(words))
         return f"{first!r} is a command of the shell: haft run -- sh -c {script}"
     if len(words) > 1:
         return None
     if sign := _OF_A_SHELL.search(first):
-        return f"`{sign[0]}` is of a shell: haft run -- sh -c {shlex.quote(first)}"
+        return f"`{sign[0]}` needs a shell: haft run -- sh -c {shlex.quote(first)}"
     if len(first.split()) > 1:
-        return f"the words of a command stand apart: haft run -- {first}"
+        return f"write the command as separate words: haft run -- {first}"
     return None
 
 
@@ -75,6 +77,7 @@ def _of_arguments(haft: Haft, tool: str, problems: Sequence[dict[str, Any]]) -> 
         listed: ToolsListResult = haft.tools()
     except HaftError:
         return None
+    # `name` has a form that providers accept; `tool` is the tool's own name, if different.
     match = next((each for each in listed.tools if tool in (each.name, each.tool)), None)
     if match is None:
         return None
@@ -83,4 +86,4 @@ def _of_arguments(haft: Haft, tool: str, problems: Sequence[dict[str, Any]]) -> 
     names = dict.fromkeys(path[0] for path in paths if path is not None)
     options = " ".join(arguments[name].example for name in names if name in arguments)
     shown = f"`haft tools {shlex.quote(tool)}` shows the arguments"
-    return f"it is given by {options}; {shown}" if options else shown
+    return f"give {options}; {shown}" if options else shown

@@ -12,7 +12,8 @@ from .. import show
 from ..options import connect, session
 
 EPILOG = """\
-Without --session (or HAFT_SESSION) those of all sessions are shown. `haft approve ID` shows one whole.
+Without --session (or HAFT_SESSION), the actions of all sessions are listed. `haft approve ID`
+shows one in full.
 
 examples:
   haft approvals
@@ -41,6 +42,7 @@ def waiting(haft: Haft, options: argparse.Namespace) -> bytes:
 
 def _row(approval: Approval) -> tuple[str, ...]:
     arguments = show.plain(msgspec.json.encode(approval.arguments).decode(), 80)
+    # `approval.id` is the handle's.
     return (
         approval.approval_id,
         approval.session,

@@ -13,7 +13,7 @@ from .. import show
 from ..options import connect, session
 
 EPILOG = """\
-Without --session (or HAFT_SESSION) those of all sessions are shown.
+Without --session (or HAFT_SESSION), the questions of all sessions are listed.
 
 examples:
   haft questions

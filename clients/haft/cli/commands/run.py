@@ -131,7 +131,7 @@ def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str
         return f"the folder is given by --root, as in: haft run --root {folder} -- {command}"
     if name in VARIABLE_OPTIONS:
         variable = shlex.quote(rest[0]) if rest else "NAME=VALUE"
-        return f"variables stand behind env, as in: haft run -- env {variable} {command}"
+        return f"to set variables, use env: haft run -- env {variable} {command}"
     if options.words is not None or words[0].startswith("-"):
         return None
     return f"a command stands behind --, as in: haft run -- {shlex.join(words)}"
