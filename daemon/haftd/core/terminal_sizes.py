@@ -1,6 +1,6 @@
-"""Size of a terminal that several clients show: the latest resizing or typing client's.
+"""A terminal shown by several clients has the size of the client that last resized it or typed.
 
-A client without a size types without a claim. Clients are opaque keys.
+A client that never gave a size does not become the owner by typing. Clients are opaque keys.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Size = tuple[int, int]
 
 
 class TerminalSizes:
-    """The sizes of one terminal by client.
+    """The sizes that clients gave one terminal, the size in force and its owner.
 
     >>> sizes = TerminalSizes()
     >>> sizes.resize("editor", (50, 100))
@@ -28,16 +28,17 @@ class TerminalSizes:
     def __init__(self) -> None:
         self._by_client: dict[Hashable, Size] = {}
         self.current: Size | None = None
-        """Size now; None before the first resize."""
+        """Size in force; None before the first resize."""
         self.owner: Hashable | None = None
-        """Latest client that resized or typed, while connected."""
+        """Client whose size is in force; None before the first resize, and once it has left."""
 
     def resize(self, client: Hashable, size: Size) -> None:
         self._by_client[client] = self.current = size
         self.owner = client
 
     def claim(self, client: Hashable) -> Size | None:
-        """Make a typing client with a size the owner; return the size to apply, None where current."""
+        """Make a client that types the owner, if it gave a size; return the size to apply, None if
+        it is in force already."""
         size = self._by_client.get(client)
         if size is None:
             return None
@@ -48,7 +49,7 @@ class TerminalSizes:
         return size
 
     def leave(self, client: Hashable) -> bool:
-        """Forget a client; return True for the owner."""
+        """Forget a client; return True if it was the owner. The size stays in force."""
         self._by_client.pop(client, None)
         if self.owner != client:
             return False

@@ -13,7 +13,7 @@ from haftd.client_requests import ClientRequests
 
 class PushSource(Protocol):
     is_due: bool
-    """True while queued; set by the queue."""
+    """Set by the queue: True from `add` until the source's turn, and after `discard` as it was."""
 
     def send_next(self) -> bool:
         """Send the next message, if any; return True if another may be due."""
@@ -25,7 +25,9 @@ class PushQueue:
         self.scope = trio.CancelScope()
         self._due: deque[PushSource] = deque()
         self._later: dict[PushSource, float] = {}
-        self._idle = trio.lowlevel.ParkingLot()
+        """When sources become due, by trio's clock."""
+        self._sleeping = trio.lowlevel.ParkingLot()
+        """`run`, while no source is due."""
 
     @property
     def caller(self) -> Caller:
@@ -36,19 +38,24 @@ class PushQueue:
         if not source.is_due:
             source.is_due = True
             self._due.append(source)
-            if self._idle:
-                self._idle.unpark()
+            if self._sleeping:
+                self._sleeping.unpark()
 
     def add_later(self, source: PushSource, at: float) -> None:
-        """Queue a source at time `at`, or at an earlier time of its own."""
+        """Queue a source at `at` by trio's clock, or at the earlier time that it has already.
+
+        Called from `send_next` only: a sleeping `run` is not woken for a new time.
+        """
         self._later[source] = min(at, self._later.get(source, at))
 
     def discard(self, source: PushSource) -> None:
+        """Remove a closed source, for good."""
         self._later.pop(source, None)
         if source.is_due and source in self._due:
             self._due.remove(source)
 
     def send(self, method: str, params: object) -> bool:
+        """Send a notification; return False, unsent, if the peer lags or is gone."""
         return self._client.notify(method, params)
 
     async def run(self) -> None:
@@ -57,12 +64,12 @@ class PushQueue:
             while True:
                 while self._due:
                     if not await self._client.idle():
-                        return
+                        return  # the peer is gone
                     if self._due:  # the due source may have been discarded
                         self._send_next()
                     await trio.lowlevel.checkpoint()
                 with trio.move_on_at(min(self._later.values(), default=float("inf"))):
-                    await self._idle.park()
+                    await self._sleeping.park()
                 now = trio.current_time()
                 for source in [source for source, at in self._later.items() if at <= now]:
                     del self._later[source]

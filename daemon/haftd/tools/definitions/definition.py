@@ -125,7 +125,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     laid_over: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Changes to parameters described by program or server."""
     older: bool = False
-    """In another program's file format, with that format's context."""
+    """Defined by `[conversation.tools.<name>]`, the file format of another program: templates have
+    that format's context as well."""
     absent: str = ""
     """Reason why the MCP server does not offer the tool."""
     entry: str = ""

@@ -24,27 +24,32 @@ from .parameters import InvalidField
 
 _OF_TOOL = frozenset({"name", "arguments", "answers", "options"})
 _OF_CONTEXT = frozenset({"action", "root", "session", "handle", "access", "vars"})
-_OF_OLDER = _OF_CONTEXT | {"workspace_id", "conversation_id"}
+_OF_OLDER_CONTEXT = _OF_CONTEXT | {"workspace_id", "conversation_id"}
+"""Context of `[conversation.tools.<name>]`, the format of another program."""
 _FREE = frozenset({"answers", "access", "vars"})
+"""Fields whose names are not declared."""
 _SUBSCRIPT = lazy_pattern(r"""\btool\.(arguments|options)\[\s*(?:'([^'\\]*)'|"([^"\\]*)")\s*\]""")
-_COMBINED = frozenset(
-    ["anyOf", "oneOf", "allOf", "$ref", "then", "else", "dependentSchemas", "patternProperties"]
-)
+_COMBINED = frozenset(["anyOf", "oneOf", "allOf", "$ref", "then", "else", "dependentSchemas"])
+"""Keywords with further schemas of the same object, whose properties are declared too."""
 _MAX_NAMED = 12
-_NAMES = minijinja.Environment()
+_PARSER = minijinja.Environment()
 
 
 def check_names(tool: Tool, *, arguments: bool = True) -> None:
-    """Raise `InvalidField` for the first undeclared name. `arguments=False` skips arguments not yet
-    described by the program."""
+    """Raise `InvalidField` for the first undeclared name.
+
+    `arguments=False` leaves `tool.arguments.*` unchecked, for a tool whose program is yet to be
+    asked for its parameters.
+    """
     for path, source in _templates(tool):
         for name in sorted(_names(source)):
-            if why := _undeclared(tool, name.split("."), source, arguments=arguments):
+            if why := _name_fault(tool, name.split("."), source, arguments=arguments):
                 raise InvalidField(path, f"a template of it names `{name}`, {why}")
 
 
 def _templates(tool: Tool) -> Iterator[tuple[tuple[str, ...], str]]:
     yield from _of_command(("command",), tool.command)
+    # Instead of a named style, a command may print the arguments for a person who approves a call.
     yield from _of_command(("style", "parameters"), tool.style.get("parameters"))
     yield from (
         (("env", name), value) for name, value in tool.env.items() if isinstance(value, str)
@@ -67,17 +72,17 @@ def _of_command(path: tuple[str, ...], command: object) -> Iterator[tuple[tuple[
 def _names(source: str) -> set[str]:
     if "{" not in source:
         return set()
-    names = _NAMES.undeclared_variables_in_str(source, nested=True)
+    names = _PARSER.undeclared_variables_in_str(source, nested=True)
     subscripts = {
         f"tool.{kind}.{quoted or other}" for kind, quoted, other in _SUBSCRIPT.findall(source)
     }
     return {name for name in names if name.startswith(("tool.", "context."))} | subscripts
 
 
-def _undeclared(tool: Tool, name: list[str], source: str, *, arguments: bool) -> str:
+def _name_fault(tool: Tool, name: list[str], source: str, *, arguments: bool) -> str:
     """Return the fault as the end of a sentence; empty if declared."""
     owner, part, *rest = name
-    fields = _OF_TOOL if owner == "tool" else _OF_OLDER if tool.older else _OF_CONTEXT
+    fields = _OF_TOOL if owner == "tool" else _OF_OLDER_CONTEXT if tool.older else _OF_CONTEXT
     if part not in fields:
         return f"which there is not: `{owner}` has {', '.join(sorted(fields))}"
     if not rest or part in _FREE or _is_method(rest[-1], source):
@@ -90,7 +95,7 @@ def _undeclared(tool: Tool, name: list[str], source: str, *, arguments: bool) ->
             else _not_of("options", rest[0], tool.options)
         )
     if part == "arguments" and arguments:
-        return _not_a_parameter(tool.parameters, rest)
+        return _parameter_fault(tool.parameters, rest)
     return ""
 
 
@@ -101,14 +106,18 @@ def _is_method(name: str, source: str) -> bool:
     )
 
 
-def _not_a_parameter(schema: Mapping[str, Any], path: list[str]) -> str:
+def _parameter_fault(schema: Mapping[str, Any], path: list[str]) -> str:
     properties = schema.get("properties", {})
     if path[0] in properties:
         inner = properties[path[0]]
         is_nested = len(path) > 1 and isinstance(inner, dict) and "properties" in inner
-        return _not_a_parameter(inner, path[1:]) if is_nested else ""
-    if schema.get("additionalProperties") is not False or "patternProperties" in schema:
-        if not _COMBINED & schema.keys() or "patternProperties" in schema:
+        return _parameter_fault(inner, path[1:]) if is_nested else ""
+    if "patternProperties" in schema:
+        return ""  # a pattern may permit any name
+    # With `additionalProperties = false` only the schema's own properties are permitted, whatever
+    # its branches declare.
+    if schema.get("additionalProperties") is not False:
+        if not _COMBINED & schema.keys():
             return ""
         try:
             flat = flatten(normalize(schema))[0]

@@ -27,20 +27,25 @@ _SHOWN_ELSEWHERE = frozenset(
 
 
 def describe(tool: Tool, surface: Surface = "actions") -> ToolDescription:
+    """Describe a definition as models see it: with `actions` the tool with all its actions, with
+    `verbs` the tool that starts or runs it."""
     is_start = surface == "verbs"
-    form = tool.verbs if is_start else None
+    verb_form = tool.verbs if is_start else None
     notes: list[str] = []
     parameters: list[ParameterInfo] = []
-    is_unsafe = tool.unsafe and tool.access is not None
     if tool.runtime == "wasm" and tool.policy is not None:
+        # A module always has rules, which `unsafe` leaves in force: only the sandbox around it is
+        # left out.
         access = describe_module(tool.policy, is_unsafe=tool.unsafe)
     else:
+        # Elsewhere `unsafe` means nothing unless there are rules that it leaves unenforced.
+        is_unsafe = tool.unsafe and tool.access is not None
         is_mediated = tool.runtime == MEDIATED
         access = describe_access(tool.policy, is_unsafe=is_unsafe, is_mediated=is_mediated)
     try:
         schema = start_parameters(tool) if is_start else tool.parameters
-        own, notes = flatten(normalize(schema))
-        for parameter in _parameters(own, "", 0, tool.details):
+        root, notes = flatten(normalize(schema))
+        for parameter in _parameters(root, "", 0, tool.details):
             if len(parameters) == _MAX_PARAMETERS:
                 notes.append(f"Only the first {_MAX_PARAMETERS} parameters are described here.")
                 break
@@ -49,8 +54,10 @@ def describe(tool: Tool, surface: Surface = "actions") -> ToolDescription:
         notes = [f"It cannot be called: {error}."]
     return ToolDescription(
         name=tool.name,
-        summary=(form and form.summary) or tool.summary.strip(),
-        description=joined((form and form.description) or tool.description.strip(), *notes),
+        summary=(verb_form and verb_form.summary) or tool.summary.strip(),
+        description=joined(
+            (verb_form and verb_form.description) or tool.description.strip(), *notes
+        ),
         examples=tool.examples.strip(),
         stateful=tool.stateful,
         actions=() if is_start else tool.actions,
@@ -60,13 +67,14 @@ def describe(tool: Tool, surface: Surface = "actions") -> ToolDescription:
 
 
 def describe_own(name: str, surface: Surface) -> ToolDescription | None:
-    """Describe a tool without a definition, `await` or one for all handles."""
-    own = HANDLE_TOOLS if surface == "verbs" else (AWAIT,)
-    return next((_described(tool) for tool in own if tool.name == name), None)
+    """Describe one of the daemon's tools that have no definition: `await`, or with `verbs` one for
+    all handles; None for another name."""
+    tools = HANDLE_TOOLS if surface == "verbs" else (AWAIT,)
+    return next((_described(tool) for tool in tools if tool.name == name), None)
 
 
 def _described(tool: ToolInfo) -> ToolDescription:
-    own, _ = flatten(normalize(tool.parameters))
+    root, _ = flatten(normalize(tool.parameters))
     return ToolDescription(
         name=tool.name,
         summary=tool.description,
@@ -74,7 +82,7 @@ def _described(tool: ToolInfo) -> ToolDescription:
         examples="",
         stateful=tool.stateful,
         actions=tool.actions,
-        parameters=tuple(_parameters(own, "", 0, {})),
+        parameters=tuple(_parameters(root, "", 0, {})),
     )
 
 
@@ -102,6 +110,7 @@ def _inside(
     schema: dict[str, Any], path: str, depth: int, details: Mapping[str, str]
 ) -> Iterator[ParameterInfo]:
     yield from _parameters(schema, path, depth, details)
+    # A `oneOf` is a sentence instead: its branches exclude each other, which a list would not show.
     for branch in schema.get("anyOf", ()):
         yield from _inside(branch, path, depth, details)
     if "items" in schema:
@@ -124,30 +133,31 @@ def _type(schema: dict[str, Any]) -> str:
     )
 
 
-_HELD = (
+_START = (
     "It returns when the program ends or reads input, after `wait_s` seconds at most; a program that goes on"
     " is a handle, for handle_send, handle_read, handle_wait and handle_stop."
 )
 
 
 def page(tools: Iterable[ToolDescription]) -> str:
-    return "\n\n".join(map(_tool, tools))
+    """Return the descriptions as one Markdown text for a model."""
+    return "\n\n".join(map(_tool_text, tools))
 
 
-def _tool(tool: ToolDescription) -> str:
+def _tool_text(tool: ToolDescription) -> str:
     parts = [f"# {tool.name}", tool.summary, tool.description]
     if tool.actions:
         parts.append(f"It is held: call it with `action` ({', '.join(tool.actions)}) and `id`.")
     elif tool.stateful:
-        parts.append(_HELD)
+        parts.append(_START)
     if tool.parameters:
-        parts.append("\n".join(("## Parameters", *map(_parameter, tool.parameters))))
+        parts.append("\n".join(("## Parameters", *map(_parameter_text, tool.parameters))))
     if tool.examples:
         parts.append(f"## Examples\n{tool.examples}")
     return "\n\n".join(dict.fromkeys(part for part in parts if part))
 
 
-def _parameter(parameter: ParameterInfo) -> str:
+def _parameter_text(parameter: ParameterInfo) -> str:
     facts = [parameter.type, "required" if parameter.required else "optional"]
     if parameter.default is not UNSET:
         facts.append(f"default {json.dumps(parameter.default, ensure_ascii=False)}")
