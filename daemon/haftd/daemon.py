@@ -34,19 +34,27 @@ class Facts(msgspec.Struct):
     version: str
     socket: str
     started_at: float
+    """Start by the wall clock."""
     began: float
+    """Start by trio's clock."""
     containment: str = "processes"
     path: str = ""
+    """The daemon's `PATH`."""
     managed: bool = False
+    """The service manager (systemd) started the daemon."""
     cache: str | UnsetType = UNSET
+    """Package cache from which the daemon runs."""
     websocket: WebSocketInfo | UnsetType = UNSET
     prove: Callable[[str], str] | None = None
     """Proof for a WebSocket client's challenge."""
     recovered: dict[str, int] | UnsetType = UNSET
+    """Counts of the start's recovery from an earlier daemon."""
     unconfirmed: tuple[int, ...] = ()
+    """Processes whose end that recovery could not confirm."""
     problems: list[Problem] = msgspec.field(default_factory=list)
     connections: Callable[[], int] = lambda: 0
     refused: Callable[[], dict[str, int]] = dict
+    """Counts of what was refused since the start, by kind."""
     budget: Budget = msgspec.field(default_factory=lambda: Budget(0))
     """Disk budget of output."""
 
@@ -72,7 +80,7 @@ class Daemon(msgspec.Struct):
     watching: OutputWatcher
     turns: Turns
     nursery: trio.Nursery
-    """Nursery of handles."""
+    """Nursery of the handles' tasks."""
     reload: Reload
     stop: Callable[[str | None], None]
     """Request the stop, for the named client."""

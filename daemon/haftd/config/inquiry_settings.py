@@ -60,10 +60,11 @@ class LlmSettings(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = 120.0
     """Limit of one request, up to the reply's last byte."""
     attempts: int = 4
+    """How often one request is sent at most."""
     max_tokens: int | None = None
     system: str = ""
     gather_ms: int = 100
-    """Wait for other questions of the conversation, to share one request."""
+    """How long a question waits for others of its session, to share one request."""
 
 
 class InquirySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +139,7 @@ _MODEL_KEYS: dict[str, Reader] = {
     "max_tokens": number(1, 10_000_000),
     "system": text(r"(?s).*", "a text"),
 }
-"""Keys permitted in a tool's definition."""
+"""Keys that a tool's definition may override."""
 LLM: dict[str, Reader] = {
     "provider": _provider,
     "url": _url,
@@ -152,7 +153,8 @@ LLM: dict[str, Reader] = {
 
 
 def read_model_settings(value: Mapping[str, object], settings: LlmSettings) -> LlmSettings:
-    """Return `settings` with the model keys of a definition's table. Raises `InvalidField`."""
+    """Return `settings` with the model keys that a definition's table overrides. Raises
+    `InvalidField`."""
     for key in ("url", "key_env", "key_file"):
         if key in value:
             raise InvalidField((key,), "only the configuration says where a question and a key go")
@@ -172,12 +174,13 @@ def _llm(value: object) -> LlmSettings:
         if key not in fields:
             raise InvalidField((), f"`{key}` is missing")
     endpoint = _ENDPOINTS[fields["provider"]]
-    is_own = fields.setdefault("url", endpoint.url) == endpoint.url
+    is_default_url = fields.setdefault("url", endpoint.url) == endpoint.url
     if "key_env" in fields and "key_file" in fields:
         raise InvalidField((), "give either `key_env` or `key_file`")
-    if is_own and "key_file" not in fields:
+    # The provider's usual key goes to the provider's own server alone.
+    if is_default_url and "key_file" not in fields:
         fields.setdefault("key_env", endpoint.key_env)
-    settings = LlmSettings(**fields, is_default_url=is_own)
+    settings = LlmSettings(**fields, is_default_url=is_default_url)
     if (settings.key_env or settings.key_file) and not _is_confidential(settings.url):
         raise InvalidField(
             ("url",), "a key goes over https, or to this machine: it must be https://"
@@ -210,6 +213,7 @@ _REQUIRED_SECTIONS = {
 def check_backends(
     settings: InquirySettings, file: str, problems: list[Problem]
 ) -> InquirySettings:
+    """Leave out each backend whose table is missing or wrong, and add a problem for it."""
     for name, why in _REQUIRED_SECTIONS.items():
         if name not in settings.backends or getattr(settings, name) is not None:
             continue

@@ -1,6 +1,7 @@
 """Follow a handle's output from the reader's own offset; the spool is the only queue.
 
-Chunks split no character or sequence; a reader more than `MAX_LAG` behind resumes near the end.
+A reader more than `MAX_LAG` behind resumes near the end. Chunks of text split no character or escape
+sequence, chunks of bytes for a `terminal` reader no sequence.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from .terminal_filter import TerminalReader
 from .text import cut
 
 MAX_CHUNK = 32_768
-"""Bytes of output in one chunk."""
+"""Bytes of output in one chunk, at most."""
 
 MAX_LAG = 4_194_304
 """Maximum lag of a reader in bytes."""
@@ -21,7 +22,7 @@ _RESUME_SIZE = 65_536
 """Bytes before the end at which a late reader resumes."""
 
 _MAX_LINE_SEARCH = 4_096
-"""Bytes from there on searched for a line start."""
+"""Bytes from there on in which a line start is searched."""
 
 
 class OutputChunk(msgspec.Struct, frozen=True, gc=False):
@@ -42,13 +43,13 @@ class BytesChunk(msgspec.Struct, frozen=True, gc=False):
     cursor: int
     """Offset after the bytes."""
     omitted: int = 0
-    """Bytes left out before, from `omitted_from` on."""
+    """Bytes left out before the bytes, from `omitted_from` on."""
     omitted_from: int = 0
 
 
 class BytesTail:
-    """Reader of a handle's bytes, at `offset`; for a `terminal` reader, without queries. With
-    `keeps_all` the reader may lag by all kept output."""
+    """Reader of a handle's bytes, at `offset`. For a `terminal` reader the queries to the terminal are
+    left out. With `keeps_all` the reader may lag by all kept output."""
 
     __slots__ = ("_handle", "_keeps_all", "_terminal", "offset")
 
@@ -87,6 +88,8 @@ class BytesTail:
 
 
 class OutputTail:
+    """Reader of a handle's output as rendered text, at `offset`."""
+
     __slots__ = ("_handle", "offset")
 
     def __init__(self, handle: Handle, offset: int) -> None:
@@ -94,6 +97,7 @@ class OutputTail:
         self.offset = offset
 
     def read_chunk(self) -> OutputChunk | None:
+        """Return the next chunk, perhaps without text; None until more is complete."""
         handle, spool, begun = self._handle, self._handle.spool, self.offset
         start = max(begun, spool.start)
         if spool.end - start > MAX_LAG:
@@ -105,7 +109,8 @@ class OutputTail:
             line = spool.read_shown(start, stop).rfind(b"\n") + 1
             stop = spool.strings.offset_of(start, line) if line else stop
         if start < spool.start:
-            return self.read_chunk()  # The file failed during the read, at most once.
+            # The spool's file failed during the read, which happens once at most.
+            return self.read_chunk()
         piece = cut(spool, start, stop, MAX_CHUNK, final=final, rendering=handle.rendering)
         if piece.cursor <= begun:
             return None
@@ -117,4 +122,5 @@ class OutputTail:
 def _resume_offset(handle: Handle) -> int:
     spool = handle.spool
     start = max(spool.end - _RESUME_SIZE, spool.start)
+    # Without a line end there, `find` returns -1: resume at `start`.
     return start + spool.read(start, start + _MAX_LINE_SEARCH).find(b"\n") + 1

@@ -2,7 +2,7 @@
 matching may take long; `match_lines` knows no spool, and can run in a thread.
 
 Each matching line is returned once, oldest first, long lines cut around the match. The searches of a
-reply share a `LineBudget`. Ignores output appended meanwhile.
+reply share a `LineBudget`. A search ignores output that is appended meanwhile.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from .spool import Spool
 from .text import STRIPPED, Rendering, read_head
 
 _MAX_LINE = 4_096
-"""Bytes of a line in the reply."""
+"""Bytes of a line in the reply, at most."""
 
 MAX_REPLY = 2 * 1024 * 1024
-"""Bytes of the matches of a call."""
+"""Bytes of the matches of a call, at most."""
 
 MAX_BATCHED = 1024 * 1024
-"""Bytes of the matches of all calls of a batch: half of its text."""
+"""Bytes of the matches of all calls of a batch, at most: half of its text."""
 
 _MATCH_SIZE = 128
 """Bytes of a match beside its line."""
 
 _MAX_STEP_MATCHES = 500
-"""Lines matched in one step: two milliseconds."""
+"""Lines matched in one step, at most: two milliseconds."""
 
 
 class LineBudget:
@@ -64,7 +64,8 @@ class LineMatch(msgspec.Struct, frozen=True, gc=False):
 
 
 class Slice(msgspec.Struct, frozen=True, gc=False):
-    """Part of the output from `offset` on; at most `count` of its lines are matched at once."""
+    """Part of the output from `offset` on: `raw` without long control strings, `text` as rendered. At
+    most `count` of its lines are matched at once."""
 
     pattern: Pattern
     offset: int
@@ -126,10 +127,14 @@ class Search:
         self._limit = limit
         self._budget = budget
         self._at = 0
+        """Offset of the next slice."""
         self._line = 0
+        """Offset of the line in which the slice begins."""
         self._stop = spool.end
 
     def read(self) -> Slice | None:
+        """Return the next slice, which ends at a line end if it has one; None at the end, or with
+        `more`."""
         at, stop = self._at, self._stop
         if at >= stop or self.more:
             return None
@@ -164,6 +169,7 @@ class Search:
             self._found(text, line, strings.offset_of(at, start) if start else self._line)
             if self.more:
                 return
+        # The matching stopped at `count` lines: the next slice begins after the last of them.
         is_cut = len(lines) == part.count and lines[-1].end >= 0
         if is_cut and (next_line := raw.find(b"\n", start) + 1):
             self._at = self._line = strings.offset_of(at, next_line)

@@ -1,8 +1,8 @@
 """Output of one handle: a byte stream of which the head and the newest part are kept.
 
 Offsets count from the handle's first byte. Memory holds the newest bytes, a ring in a file the
-older bytes: byte `n` at `n % capacity`, which shrinks only before the first wrap: no byte moves. A
-full or broken disk costs old output, never the handle.
+older bytes: byte `n` at `n % capacity`. The capacity shrinks only before the ring first wraps, so no
+byte moves. A full or broken disk costs old output, never the handle.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class SavedFile(msgspec.Struct, frozen=True):
 
 
 _BLOCK = 65_536
-"""Small chunks are gathered up to this size, chunks of more than two blocks split. Less in little
-memory."""
+"""Bytes up to which small chunks are gathered, and into which chunks of more than two blocks are
+split. A spool with little memory has smaller blocks."""
 
 _MIN_LARGE_CHUNK = 4_096
-"""Size of a chunk kept as it came."""
+"""Bytes from which on a chunk is kept as it came, not gathered."""
 
 _MAX_HEAD = 32_768
 """Bytes of the beginning that outlive the ring: half of a default read."""
@@ -76,6 +76,7 @@ class Budget:
         return max(0, self.total - self.used)
 
     def take(self, wanted: int) -> int:
+        """Take as much of `wanted` as is free; return the bytes taken."""
         granted = min(wanted, self.free)
         self.used += granted
         return granted
@@ -85,7 +86,8 @@ class Budget:
 
 
 class Spool:
-    """Handle's output; without `folder` in memory only."""
+    """Handle's output: about the newest `memory` bytes in memory, and older ones in a file of up to
+    `disk` bytes; without `folder` in memory only."""
 
     __slots__ = (
         "_blocks",
@@ -238,9 +240,11 @@ class Spool:
 
     @property
     def is_whole(self) -> bool:
+        """True if the file has all output."""
         return self._fd >= 0 and self._disk_start == 0 and self._memory_start == self.end
 
     def link_file(self, link: Callable[[int], str]) -> str:
+        """Name the open file by `link`, which gets its descriptor; return the path."""
         return link(self._fd)
 
     def transfer_disk(self) -> int:
@@ -249,7 +253,8 @@ class Spool:
         return granted
 
     def shrink(self) -> None:
-        """Close a finished spool's file; keep in memory all, else head and newest part."""
+        """Close a finished spool's file; keep in memory all of a short output, else head and newest
+        part."""
         if self._fd < 0:
             return
         size = self.end - self._disk_start
@@ -334,6 +339,8 @@ class Spool:
     # --- the file ---------------------------------------------------------------------------
 
     def _to_disk(self, data: bytes) -> None:
+        """Write the oldest block of memory, which the caller drops. Afterwards a capacity of 0 means
+        that there is no file any more."""
         at = self._memory_start
         stop = at + len(data)
         if self._granted < self._capacity and stop > self._granted and not self._grow(stop):

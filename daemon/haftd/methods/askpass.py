@@ -1,5 +1,5 @@
-"""askpass: a program under a tool asks for a secret, through `haft-askpass` and only with the
-handle's tag. A disconnect withdraws the question."""
+"""askpass: a program under a tool asks for a secret, through `haft-askpass` and only with the mark of
+its handle. A disconnect withdraws the question."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ def askpass(
 ) -> DeferredReply:
     """Reply with the answer.
 
-    Raises `handle_not_found` for another handle's tag, `handle_stopped` at the end.
+    Raises `handle_not_found` for an unknown mark or one of another handle than the caller's, and
+    `handle_stopped` if the handle stops before the answer.
     """
     execution = supervisor.with_tag(params.mark)
     if execution is None:
         raise mark_not_found()
 
     async def asked() -> AskpassResult:
-        # The helper may precede the report of the start.
+        # `haft-askpass` may ask before the start of its tool is reported.
         await execution.begun.wait()
         process = caller.process
         if process is None or process.pid not in execution.members() or not is_alive(process):

@@ -20,7 +20,7 @@ _ESCAPE = lazy_pattern(r"\\([0-7]{3})")
 
 
 class Mount(NamedTuple):
-    """`root` is the folder of the device shown at `point`."""
+    """`root` is the folder of the device (major:minor) shown at `point`."""
 
     device: str
     root: str
@@ -28,11 +28,11 @@ class Mount(NamedTuple):
 
 
 def mounts(mountinfo: str | None = None) -> tuple[Mount, ...]:
-    """Return this process's mounts, later over earlier mounts."""
+    """Return this process's mounts in their order: a later one may hide an earlier one."""
     if mountinfo is None:
         with open("/proc/self/mountinfo", "rb") as file:
             mountinfo = os.fsdecode(file.read())
-    # The kernel escapes no other ends of lines, so a folder's name may hold them.
+    # Not splitlines(): of the ends of lines the kernel escapes `\n` alone, a name may hold others.
     lines = (line.split(" ", 5) for line in mountinfo.split("\n") if line)
     return tuple(Mount(line[2], _unescaped(line[3]), _unescaped(line[4])) for line in lines)
 
@@ -45,9 +45,10 @@ def own_file_in(
     installed: Iterable[str] = (),
     table: tuple[Mount, ...] | None = None,
 ) -> str:
-    """Return one of the own paths that `folder` holds, or that holds `folder`, or an empty string.
+    """Return a path of haft's own that lies in `folder` or contains it; empty if there is none.
 
-    `linked` is an own folder of files that may be links; `installed` are own paths from `ways`.
+    `linked` is an own folder of files that may be links; `installed` are own paths that the caller
+    has passed through `ways` already.
     """
     granted = os.path.realpath(folder)
     own = [
@@ -85,7 +86,7 @@ def ways(path: str) -> tuple[str, ...]:
 
 
 def _shared_devices(table: tuple[Mount, ...]) -> frozenset[str]:
-    """Return the devices with folders that may have several names."""
+    """Return the devices whose files may be reached by several paths."""
     seen: set[str] = set()
     shared: set[str] = set()
     for mount in table:
@@ -115,6 +116,7 @@ def _links_in(folder: str) -> Iterator[str]:
 
 
 def _places(path: str, table: tuple[Mount, ...]) -> Iterator[tuple[str, str]]:
+    """Yield device, and path on it, of a path and of each mount below it."""
     above = Mount("", "/", "/")
     for mount in table:
         if is_within(path, mount.point) and len(mount.point) >= len(above.point):

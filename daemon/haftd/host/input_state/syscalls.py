@@ -1,4 +1,4 @@
-"""System calls in which a process waits, by machine; any other counts as work."""
+"""System calls in which a thread waits, by machine; a call that is not listed counts as work."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from haftd.named_tuple import NamedTuple
 
 
 class Call(NamedTuple):
-    """Positions of a call's arguments."""
+    """What a call waits for (`shape`), and the positions of its arguments, from 0."""
 
     shape: Literal["read", "poll", "select", "epoll", "nap", "lock", "ring"]
     first: int = 0
-    """The descriptor or set of descriptors."""
+    """The descriptor or set of descriptors; of a `lock` the futex command."""
     bound: int = -1
-    """The timeout: milliseconds (negative: for ever), or a time's address (0: for ever)."""
+    """The timeout in `unit`: milliseconds (negative: for ever), or a time's address (0: for ever).
+    -1: the call has none."""
     unit: Literal["ms", "timespec", "timeval"] = "ms"
     resumed: bool = False
-    """Resumes an interrupted call, and shows its arguments."""
+    """It resumes an interrupted call, whose arguments it shows."""
 
 
 _READ = Call("read")
-_NAP = Call("nap")  # of any length
+_NAP = Call("nap")  # of any length, which is not read
 _LOCK = Call("lock", first=1, bound=3, unit="timespec")
 _RING = Call("ring")
 _POLL = Call("poll", bound=2)
@@ -75,5 +76,5 @@ CALLS: Final[dict[str, dict[int, Call]]] = {
         426: _RING,  # io_uring_enter
         4: _RING,  # io_getevents
         292: _RING,  # io_pgetevents
-    },  # restart_syscall is never a poll here
+    },  # without restart_syscall, which never resumes a poll here
 }

@@ -1,6 +1,6 @@
 """Snapshot of processes: threads that wait for a file, and the activity of other threads.
 
-Each thread is seen at its own moment: `confirm` returns the waits that still last.
+The threads are examined one after another: `confirm` returns the waits that still last.
 """
 
 from __future__ import annotations
@@ -29,27 +29,31 @@ class Wait(NamedTuple):
 
 
 class WaitSnapshot:
-    """State of some processes; `unsure` are those that cannot be examined."""
+    """State of some processes."""
 
     def __init__(self) -> None:
         self.members: list[int] = []
+        """Processes of the group that have not ended."""
         self.processes: dict[int, Stat] = {}
         """All examined processes, also non-members."""
         self.session = 0
+        """Session of the group; 0 without members."""
         self.strangers: list[Stat] = []
         """Processes outside the group."""
         self.unsure: set[int] = set()
+        """Processes that cannot be examined, wholly or in part."""
         self.waits: list[Wait] = []
         self.outward: set[int] = set()
         """Members that wait for a peer outside the program."""
         self.at_work: set[int] = set()
+        """Members with a thread that is `away` and not `idle` (`ThreadState`)."""
         self.timed = False
         """A thread that awaits no input sleeps with a timeout."""
 
 
 def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate) -> WaitSnapshot:
-    """Examine these processes and descendants within the group."""
-    snapshot, below = WaitSnapshot(), child_lister()
+    """Examine these processes and descendants; members are those in `group`, or all with None."""
+    snapshot, list_below = WaitSnapshot(), child_lister()
     queue, visited, threads = list(pids), set[int](), 0
     while queue:
         pid = queue.pop()
@@ -72,8 +76,8 @@ def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate)
             snapshot.session = stat.session
             most = _MAX_THREADS - threads
             threads += _add_process(stat, only_thread, sought, snapshot, most)
-        # Listed after its threads: one that has not run since has started no process.
-        queue += below(pid, only_thread)
+        # After the look at the threads: a thread that has not run since has started no process.
+        queue += list_below(pid, only_thread)
     snapshot.members.sort()
     return snapshot
 
@@ -85,6 +89,7 @@ def _add_process(
     snapshot: WaitSnapshot,
     most: int,
 ) -> int:
+    """Examine up to `most` threads of a member; return how many it has."""
     pid = stat.pid
     snapshot.members.append(pid)
     tids: Sequence[int | str] = only_thread
@@ -111,19 +116,20 @@ def _add_process(
     return len(tids)
 
 
-def add_strangers(snapshot: WaitSnapshot, itself: FilePredicate) -> None:
-    """Add processes that left the session but kept the terminal (`su -c`), which may read in any
-    foreground."""
+def add_strangers(snapshot: WaitSnapshot, is_terminal: FilePredicate) -> None:
+    """Add waits of strangers that left the session but kept the terminal (`su -c`). Such a process
+    may read it whichever group is in the foreground."""
     for pid in (
         stat.pid for stat in snapshot.strangers if snapshot.session not in (0, stat.session)
     ):
-        seen = read_thread_state(pid, pid, itself)
+        seen = read_thread_state(pid, pid, is_terminal)
         if seen.state in ("reads", "watches"):
             snapshot.waits.append(Wait(pid, pid, seen))
 
 
 def related(snapshot: WaitSnapshot, group: int | None) -> list[Stat]:
-    """Return the group's processes, their ancestors and descendants, zombies included."""
+    """Return the examined processes of the group (None: all), their ancestors and descendants,
+    zombies included."""
     processes = snapshot.processes
     of_group = {pid for pid, stat in processes.items() if group in (None, stat.group)}
     chosen = set(of_group)

@@ -1,5 +1,5 @@
-"""Names of runtimes: the daemon's (`wasm` with its engine), and those of packages by the entry
-point `haft.runtimes`, which replace none."""
+"""Names of runtimes: the daemon's own, of which `wasm` needs an engine, and those that packages add
+by the entry point `haft.runtimes`. A package replaces no runtime of the daemon."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _NO_ENGINE = (
 
 @cache
 def engine_folder() -> str | None:
-    """Return the real folder of WebAssembly's engine. Imports nothing of it."""
+    """Return the real path of the folder with the engine's package; None if it is not installed.
+    Imports nothing of it."""
     spec = PathFinder.find_spec(_ENGINE)
     if spec is None or not spec.origin:
         return None
@@ -36,7 +37,7 @@ def engine_folder() -> str | None:
 
 
 def engine_version() -> str:
-    """Return the version by the metadata's name, or an empty string."""
+    """Return the engine's version, from the name of its metadata folder; empty if unknown."""
     folder = engine_folder() or ""
     head, tail = f"{_ENGINE}-", ".dist-info"
     names = os.listdir(folder) if folder else []  # noqa: PTH208
@@ -56,6 +57,7 @@ def runtime_problems() -> Iterable[Problem]:
 
 
 def served_names() -> tuple[str, ...]:
+    """Return the runtimes that this daemon can run."""
     own = _OWN if engine_folder() else [name for name in _OWN if name != "wasm"]
     return (*own, *added_runtimes())
 
@@ -69,7 +71,9 @@ def unserved_runtime(runtime: str) -> str:
 
 
 def read_names() -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*_OWN, *added_runtimes())))
+    """Return the runtimes that a definition may name: `wasm` without its engine too, as the lack is
+    told where such a tool is used."""
+    return (*_OWN, *added_runtimes())
 
 
 def _entries() -> list[EntryPoint]:
