@@ -50,6 +50,7 @@ check: $(VENV)/.made
 
 # On a fresh machine, while mypy has the other core.
 $(VENV)/.bytecode: $(VENV)/.made
+	@$(BIN)/python -m compileall -q daemon protocol clients/haft
 	@$(PYTEST) --collect-only >/dev/null && touch $@ || true
 
 lint: $(VENV)/.made
