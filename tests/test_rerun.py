@@ -71,6 +71,7 @@ def test_a_run_writes_the_names_of_its_failed_tests(tmp_path: Path) -> None:
         **os.environ,
         "FAILED_TESTS": str(tmp_path / "failed"),
         "PYTHONPATH": str(root.parent),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }
     run = [
         sys.executable,

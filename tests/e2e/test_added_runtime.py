@@ -101,10 +101,16 @@ def test_the_checker_works_for_a_third_party(tmp_path: Path) -> None:
             "-q",
             "-p",
             "no:cacheprovider",
+            "-p",
+            "pytest_trio.plugin",
             "test_acme_sqlite.py",
         ],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(tmp_path),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        },
         capture_output=True,
         text=True,
     )
