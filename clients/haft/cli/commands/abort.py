@@ -1,4 +1,4 @@
-"""End handles and all their processes.
+"""`haft abort`: end handles and all their processes.
 
 An ended handle is no failure; an unknown id is.
 """

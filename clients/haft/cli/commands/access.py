@@ -1,4 +1,4 @@
-"""Show in words what a tool may do."""
+"""`haft access`: show in words what a tool may do."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""`haft answer`: answer a tool's question."""
+
 from __future__ import annotations
 
 import argparse

@@ -1,3 +1,5 @@
+"""`haft apply`: give a handle input, or an answer."""
+
 from __future__ import annotations
 
 import argparse

@@ -1,3 +1,5 @@
+"""`haft approvals`: list actions that await approval."""
+
 from __future__ import annotations
 
 import argparse

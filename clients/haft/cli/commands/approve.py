@@ -1,3 +1,5 @@
+"""`haft approve`: allow, deny, skip or change an action that awaits approval."""
+
 from __future__ import annotations
 
 import argparse

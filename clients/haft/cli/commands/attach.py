@@ -1,4 +1,4 @@
-"""Join a handle's terminal to the person's own until detached.
+"""`haft attach`: join a handle's terminal to the person's own until detached.
 
 A refusal precedes changes to the terminal and names an alternative; messages follow its
 restoration.

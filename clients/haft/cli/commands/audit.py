@@ -1,4 +1,4 @@
-"""Show the log of actions on handles, without a daemon.
+"""`haft audit`: show the log of actions on handles, without a daemon.
 
 Malformed lines are counted. Input in pieces, from one client to one handle, is one row.
 """

@@ -1,3 +1,5 @@
+"""`haft await`: wait for handles to stop."""
+
 from __future__ import annotations
 
 import argparse

@@ -1,3 +1,5 @@
+"""`haft completion`: print the completion of a shell."""
+
 from __future__ import annotations
 
 import argparse

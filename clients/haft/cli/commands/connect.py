@@ -1,4 +1,4 @@
-"""The daemon's protocol over standard input and output.
+"""`haft connect`: the daemon's protocol over standard input and output.
 
 Bytes pass unchanged. The end of the input closes only the socket's sending side: pending replies
 still come. A closed stdout ends the command.

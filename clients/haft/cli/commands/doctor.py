@@ -1,4 +1,4 @@
-"""Look for problems and suggest remedies; change nothing.
+"""`haft doctor`: look for problems and suggest remedies; change nothing.
 
 A finding is `ok`, `note` (works, could be better) or `problem` (exit status 1; without a daemon 3).
 """

@@ -1,3 +1,5 @@
+"""`haft fetch`: read a handle's state and new output."""
+
 from __future__ import annotations
 
 import argparse

@@ -1,4 +1,4 @@
-"""The daemons of several machines, asked at once."""
+"""`haft hosts`: the daemons of several machines, asked at once."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""`haft init`: write a commented definition of a tool."""
+
 from __future__ import annotations
 
 import argparse

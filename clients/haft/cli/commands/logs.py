@@ -1,4 +1,4 @@
-"""Show all output of a handle; with `-f`, also new output.
+"""`haft logs`: show all output of a handle; with `-f`, also new output.
 
 The follower's offset moves past written output only, independent of the session's read offset. A
 lost connection to the same daemon is reopened.

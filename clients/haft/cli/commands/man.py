@@ -1,4 +1,4 @@
-"""Show a manual page, also where `man` does not find it."""
+"""`haft man`: show a manual page, also where `man` does not find it."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""`haft mcp`: serve a host of the Model Context Protocol."""
+
 from __future__ import annotations
 
 import argparse

@@ -1,3 +1,5 @@
+"""`haft notices`: take a session's unread notices, as text."""
+
 from __future__ import annotations
 
 import argparse

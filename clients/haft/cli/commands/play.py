@@ -1,4 +1,4 @@
-"""Show a recording in the person's terminal, at its own speed."""
+"""`haft play`: show a recording in the person's terminal, at its own speed."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""`haft ps`: list handles with their processes."""
+
 from __future__ import annotations
 
 import argparse

@@ -1,3 +1,5 @@
+"""`haft questions`: list open questions of tools."""
+
 from __future__ import annotations
 
 import argparse

@@ -1,4 +1,4 @@
-"""Write the output of a live or stopped handle, with its times, as an asciicast."""
+"""`haft record`: write the output of a live or stopped handle, with its times, as an asciicast."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""`haft reload`: reload configuration and tools."""
+
 from __future__ import annotations
 
 import argparse

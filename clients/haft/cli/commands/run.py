@@ -1,4 +1,4 @@
-"""A command as if started without haft; its handle outlives this client."""
+"""`haft run`: a command as if started without haft; its handle outlives this client."""
 
 from __future__ import annotations
 

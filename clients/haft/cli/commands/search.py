@@ -1,3 +1,5 @@
+"""`haft search`: find lines in the output of handles."""
+
 from __future__ import annotations
 
 import argparse

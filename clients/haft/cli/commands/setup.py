@@ -1,4 +1,4 @@
-"""Have the systemd user manager run haftd; write completions, manual pages and the
+"""`haft setup`: have the systemd user manager run haftd; write completions, manual pages and the
 Neovim plugin where their programs look (`shared_files`).
 
 A failed part holds up no other. No unit is written without a user manager, or before the person

@@ -1,4 +1,4 @@
-"""Open the person's own shell in haftd and attach to it."""
+"""`haft shell`: open the person's own shell in haftd and attach to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Start a tool with this shell's environment and folder."""
+"""`haft spawn`: start a tool with this shell's environment and folder."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""`haft status`: show the daemon's figures."""
+
 from __future__ import annotations
 
 import argparse

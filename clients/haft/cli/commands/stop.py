@@ -1,4 +1,4 @@
-"""Stop the daemon; return when its process has ended."""
+"""`haft stop`: stop the daemon; return when its process has ended."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""`haft tools`: list the tools, or show one."""
+
 from __future__ import annotations
 
 import argparse

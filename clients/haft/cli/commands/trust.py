@@ -1,4 +1,4 @@
-"""Show the commands in the definitions of a root, and trust them.
+"""`haft trust`: show the commands in the definitions of a root, and trust them.
 
 Trust covers exactly the shown text, by its digest. Invisible characters and cursor movements are
 escaped, long blank runs counted.

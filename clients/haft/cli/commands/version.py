@@ -1,4 +1,6 @@
-"""Show the versions of this client and of the daemon at the chosen address, if one runs."""
+"""`haft version`: show the versions of this client and of the daemon at the chosen address, if
+one runs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines of running handles that match a pattern, as they are printed."""
+"""`haft watch`: the lines of running handles that match a pattern, as they are printed."""
 
 from __future__ import annotations
 
