@@ -1,4 +1,4 @@
-"""Whatever is opened and closed leaves the descriptors of the process as they were."""
+"""Opening and closing an object leaves no descriptor of the process open."""
 
 from __future__ import annotations
 

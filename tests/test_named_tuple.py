@@ -1,4 +1,4 @@
-"""Named tuples that are compiled at their first use are those of `typing` to whoever uses them."""
+"""Named tuples that compile their constructor at the first call behave as those of `typing`."""
 
 from __future__ import annotations
 

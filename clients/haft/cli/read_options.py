@@ -218,7 +218,7 @@ def finish(haft: BlockingConnection, options: argparse.Namespace, encoded: bytes
 
 
 def _missed(options: argparse.Namespace, state: Json) -> str:
-    """Describe a wait that has ended without its condition; return an empty text for any other.
+    """Return a text about a wait that has ended without its condition, an empty one for other waits.
 
     The default wait on a pipe is never described: nobody has asked for it, and it takes 250 ms at
     most.

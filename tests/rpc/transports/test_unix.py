@@ -407,7 +407,8 @@ def _not_refused(_sock: socket.socket) -> None:
 async def test_clients_are_refused_once_a_lack_of_descriptors_has_lasted(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
-    """By the reserve that is spare; nobody hangs unanswered. Then clients are accepted as before."""
+    """The refusal uses a spare descriptor, so that every client gets an answer. Clients are accepted again
+    once there is room."""
     room = False
     monkeypatch.setattr(accept, "has_room", lambda _fd, _use: room)
     async with serving(Rig(), websocket=False, seconds=1000) as served:

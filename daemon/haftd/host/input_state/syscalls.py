@@ -8,7 +8,7 @@ from haftd.named_tuple import NamedTuple
 
 
 class Call(NamedTuple):
-    """What a call waits for (`shape`), and the positions of its arguments, from 0."""
+    """System call that waits: the kind of its wait (`shape`), and the positions of its arguments, from 0."""
 
     shape: Literal["read", "poll", "select", "epoll", "nap", "lock", "ring"]
     first: int = 0
