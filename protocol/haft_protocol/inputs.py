@@ -54,7 +54,8 @@ class Mouse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Input(msgspec.Struct, frozen=True):
-    """One valid input; only the fields of its `kind` are set."""
+    """One valid input; only the fields of its `kind` are set. Typed input may have `rows` and `cols`
+    besides: the size that a terminal takes just before."""
 
     kind: InputKind
     text: str = ""

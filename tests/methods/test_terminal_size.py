@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.methods.conftest import Room
-from tests.wire import Wire
+import pytest
 
-SIZES = {"argv": ["sh", "-c", "while read x; do stty size; done"], "terminal": True}
+from tests.methods.conftest import Room
+from tests.wire import Refused, Wire
+
+SIZES: dict[str, Any] = {"argv": ["sh", "-c", "while read x; do stty size; done"], "terminal": True}
 
 
 def resize(wire: Wire, room: Room, rows: int, cols: int) -> None:
@@ -49,3 +51,37 @@ def test_a_client_that_types_gets_its_size_back(room: Room) -> None:
     assert pushed["size"] == {"rows": 30, "cols": 100}
     room.wire.call("unsubscribe", **told)
     assert reported(room.wire, room) == "20 60"
+
+
+TOO_LONG = {"line": "x" * 5_000}
+NO_KEY = {"keys": ["Nokey"]}
+MOUSE_OUTSIDE = {"mouse": {"row": 35, "col": 1, "action": "click"}}
+
+
+@pytest.mark.parametrize("refused", [TOO_LONG, NO_KEY, MOUSE_OUTSIDE, {"bytes": "eA=="}])
+def test_a_refused_input_claims_no_size(room: Room, refused: dict[str, Any]) -> None:
+    mouse_on = {"argv": ["sh", "-c", r"printf '\033[?1000h'; " + SIZES["argv"][2]]}
+    room.call("spawn", tool="run", id="t", args=SIZES | mouse_on, wait="input")
+    with room.daemon.connect() as editor:
+        editor.call("initialize", session=room.session, client={"name": "editor"}, protocol=1)
+        resize(editor, room, 30, 100)
+        resize(room.wire, room, 20, 60)
+        before = room.call("output/timeline", id="t"), size(room.wire, room)
+        with pytest.raises(Refused):
+            editor.call("apply", session=room.session, id="t", input=refused, wait="none")
+        assert (room.call("output/timeline", id="t"), size(room.wire, room)) == before
+        assert room.call("fetch", id="t", view="screen")["screen"]["rows"] == 20
+
+
+def test_the_mouse_of_a_client_that_gets_its_size_back_reaches_its_last_row(room: Room) -> None:
+    mouse_on = {"argv": ["sh", "-c", r"printf '\033[?1000h'; cat >/dev/null"], "terminal": True}
+    room.call("spawn", tool="run", id="t", args=mouse_on, wait="input")
+    click = {"mouse": {"row": 29, "col": 99, "action": "click"}}
+    with room.daemon.connect() as editor:
+        editor.call("initialize", session=room.session, client={"name": "editor"}, protocol=1)
+        resize(editor, room, 30, 100)
+        resize(room.wire, room, 20, 60)
+        with pytest.raises(Refused):
+            room.call("apply", id="t", input=click, wait="none")
+        editor.call("apply", session=room.session, id="t", input=click, wait="none")
+        assert room.call("fetch", id="t", view="screen")["screen"]["rows"] == 30

@@ -182,6 +182,8 @@ class FakeControl:
             raise InputRefused("There is no terminal to use a mouse on.")
         if self._closed or (self._call.launch.stdin == "null" and not self._call.launch.terminal):
             raise InputRefused("The input of the tool is closed.")
+        if item.rows:
+            self._size = (item.rows, item.cols)
         self.inputs.append(item)
         self._number += 1
         self._closed = item.kind == "eof" and not self._call.launch.terminal

@@ -17,10 +17,10 @@ class TerminalSizes:
     >>> sizes = TerminalSizes()
     >>> sizes.resize("editor", (50, 100))
     >>> sizes.resize("phone", (20, 40))
-    >>> sizes.claim("editor")
+    >>> sizes.wanted("editor")
     (50, 100)
-    >>> sizes.owner
-    'editor'
+    >>> sizes.claim("editor"), sizes.owner, sizes.wanted("editor")
+    (True, 'editor', None)
     """
 
     __slots__ = ("_by_client", "current", "owner")
@@ -36,17 +36,19 @@ class TerminalSizes:
         self._by_client[client] = self.current = size
         self.owner = client
 
-    def claim(self, client: Hashable) -> Size | None:
-        """Make a client that types the owner, if it gave a size; return the size to apply, None if
-        it is in force already."""
+    def wanted(self, client: Hashable) -> Size | None:
+        """Return the size to apply before a client types; None if it gave none, or if its size is in
+        force already."""
+        size = self._by_client.get(client)
+        return None if size == self.current else size
+
+    def claim(self, client: Hashable) -> bool:
+        """Make a client that has typed the owner, if it gave a size; return True for a new owner."""
         size = self._by_client.get(client)
         if size is None:
-            return None
-        self.owner = client
-        if size == self.current:
-            return None
-        self.current = size
-        return size
+            return False
+        was, self.owner, self.current = self.owner, client, size
+        return was != client
 
     def leave(self, client: Hashable) -> bool:
         """Forget a client; return True if it was the owner. The size stays in force."""

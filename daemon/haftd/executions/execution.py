@@ -287,7 +287,7 @@ class Execution:
                 raise invalid_params(message, field="input") from None
             raise input_refused(self.handle.tool, message) from None
         handle = self.handle
-        if item.kind == "resize":
+        if item.rows:
             now = trio.current_time()
             handle.timeline.add_resize(handle.spool.end, now, item.rows, item.cols)
         if self.written_to == before:  # else `written` has touched the handle
@@ -299,13 +299,14 @@ class Execution:
         self.sizes.resize(caller, (rows, cols))
         self.handle.wake()
 
-    def claim_size(self, caller: Caller) -> None:
-        """Give the terminal the size of a client that is about to type."""
-        owner, size = self.sizes.owner, self.sizes.claim(caller)
-        if size is not None:
-            self.write(Input(kind="resize", rows=size[0], cols=size[1]))
-        elif owner is not self.sizes.owner:
+    def type(self, caller: Caller, item: Input) -> int:
+        """Queue typed input like `write`; the terminal takes the size of the client that types, unless
+        the input is refused."""
+        size = self.sizes.wanted(caller)
+        number = self.write(item if size is None else replace(item, rows=size[0], cols=size[1]))
+        if self.sizes.claim(caller):
             self.handle.wake()
+        return number
 
     def leave_size(self, caller: Caller) -> None:
         if self.sizes.leave(caller):

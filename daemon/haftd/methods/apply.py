@@ -171,9 +171,8 @@ def _send_input(call: _Application, form: Input) -> object:
     since = handle.spool.end
     hidden = execution.hides_input()
     shares_size = handle.terminal and call.services.access.clients.of(call.caller) is not None
-    if shares_size and form.kind not in _BESIDE:
-        execution.claim_size(call.caller)
-    number = execution.write(form)
+    is_typed = shares_size and form.kind not in _BESIDE
+    number = execution.type(call.caller, form) if is_typed else execution.write(form)
     if shares_size and form.kind == "resize":
         execution.resized(call.caller, form.rows, form.cols)
     # Asked before and after: the process may turn the echo off meanwhile.

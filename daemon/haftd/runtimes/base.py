@@ -235,7 +235,8 @@ class ExecutionControl(Protocol):
     def write(self, item: Input) -> int:
         """Queue `item`; return its number for `context.written`, which may be called before this
         returns. Signals and resizes (and C-c on a pipe) act at once and return the last number.
-        Raises `InputRefused`."""
+        Typed input with `rows` and `cols` resizes the terminal first, unless it is refused. Raises
+        `InputRefused`, and has then changed nothing."""
 
     def feed(self, data: bytes) -> int:
         """Queue raw bytes on a pipe without a protocol; otherwise like `write`."""

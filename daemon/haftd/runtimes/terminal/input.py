@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from haftd.host import pump
 from haftd.host.tty import pseudo_terminal
@@ -102,9 +103,12 @@ class TerminalInput:
     def last(self) -> int:
         return self._number
 
-    def type(self, item: Input) -> int:
+    def type(
+        self, item: Input, resize: Callable[[int, int], None] = lambda rows, cols: None
+    ) -> int:
         """Write or queue `item`; return its number. Raises `InputRefused`, also for a line that a
-        canonical terminal would truncate."""
+        canonical terminal would truncate. `resize` is called with the size that the item has, if any,
+        once nothing else refuses it."""
         modes = self._modes()
         if self._writer.closed or modes is None:
             raise InputRefused("The terminal is closed; the program takes no more input.")
@@ -120,6 +124,9 @@ class TerminalInput:
                 "The program does not read its input: "
                 f"{self._size + self._writer.waiting:,} bytes wait, {_MAX_WAITING:,} at most."
             )
+        if item.rows:
+            resize(item.rows, item.cols)
+            item = replace(item, rows=0, cols=0)
         self._number += 1
         typed = _Typed(self._number, item, size)
         if not self._queue and not self._busy and self._at_once(item, parts, modes):
@@ -288,7 +295,7 @@ class TerminalInput:
             case "mouse":
                 if item.mouse is None:
                     raise AssertionError("an input of the mouse says what was done")
-                return self._screen.encode_mouse(item.mouse)
+                return self._screen.encode_mouse(item.mouse, item.rows, item.cols)
             case "eof":
                 return (self._end_of_input(modes),)
         raise AssertionError(f"a {item.kind} is not typed")

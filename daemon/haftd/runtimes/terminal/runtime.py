@@ -91,7 +91,7 @@ class TerminalControl(ChildControl):
         elif item.kind == "bytes":
             raise InputRefused("Bytes go into a pipe; on a terminal give a `text`.")
         else:
-            return self._input.type(item)
+            return self._input.type(item, self._resize)
         return self._input.last
 
     def screen(self) -> Screen | None:

@@ -487,20 +487,22 @@ class Screen:
             self._keys = KeyEncoder(library.load())
         return self._keys.encode(self._terminal._t[0], press, protocol=False)
 
-    def encode_mouse(self, mouse: Mouse) -> tuple[bytes, ...]:
-        """Encode a mouse action, one part a report. Raises `InputRefused` if reports are off."""
+    def encode_mouse(self, mouse: Mouse, rows: int = 0, cols: int = 0) -> tuple[bytes, ...]:
+        """Encode a mouse action, one part a report; `rows` and `cols` are the size that the screen is
+        about to take, if any. Raises `InputRefused`, also if reports are off."""
+        rows, cols = rows or self._rows, cols or self._cols
         if not self.wants_mouse:
             raise InputRefused(
                 "The program takes no mouse: it has not turned reports of it on. Use keys."
             )
-        if mouse.row >= self._rows or mouse.col >= self._cols:
+        if mouse.row >= rows or mouse.col >= cols:
             raise InputRefused(
-                f"There is no row {mouse.row}, column {mouse.col} on a screen of {self._rows} rows "
-                f"and {self._cols} columns, counted from 0."
+                f"There is no row {mouse.row}, column {mouse.col} on a screen of {rows} rows "
+                f"and {cols} columns, counted from 0."
             )
         if self._mouse is None:
             self._mouse = MouseEncoder(library.load())
-        parts = self._mouse.encode(self._terminal._t[0], self._rows, self._cols, mouse)
+        parts = self._mouse.encode(self._terminal._t[0], rows, cols, mouse)
         if not parts:
             raise InputRefused(
                 f"The program has asked for some reports of the mouse, but not for this {mouse.action}"
