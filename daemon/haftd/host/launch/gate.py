@@ -1,10 +1,12 @@
 """The gate: the process that a child runs until it may execute its program.
 - The gate begins a session, with the terminal of descriptor 0, if any. In one of its own from the fork
   on it would execute the gate only after those of all handles, and the daemon waits for that.
+- `posix_spawn` resets all signals but libc's own, 32 and 33, with musl 34, which it ignores. The gate
+  resets those while the daemon records the child.
 - The gate blocks reading descriptor 3, and executes the program after one byte. End of file: the
   daemon is gone, the gate exits.
 - Arguments are `[…, folder, path, argv0, argv1, …]`, the environment is the program's. The gate
-  closes 3 and everything from 5 on, resets signals, enters `folder`, executes `path`.
+  closes 3 and everything from 5 on, enters `folder`, executes `path`.
 - End of file on descriptor 4: the program runs. A failure is one int, the negative errno of the
   execution or the positive one of entering the folder; then the gate exits with 127.
 - For a sandbox, the gate first gives up privileges, applies the ruleset of descriptor 5 and the
@@ -58,6 +60,18 @@ _X86_64 = """
     31d2          ;   xor edx,edx
     b810000000    ;   mov eax,0x10
     0f05          ;   syscall
+                  ; -- rt_sigaction(34…32, SIG_DFL, NULL, 8): libc's own
+    bd22000000    ;   mov ebp,0x22
+                  ; sig:
+    89ef          ;   mov edi,ebp
+    4889e6        ;   mov rsi,rsp
+    31d2          ;   xor edx,edx
+    41ba08000000  ;   mov r10d,0x8
+    b80d000000    ;   mov eax,0xd
+    0f05          ;   syscall
+    ffcd          ;   dec ebp
+    83fd1f        ;   cmp ebp,0x1f
+    75e5          ;   jne sig
                   ; -- read(3, below the stack, 1): waits at the gate
     488d7424f8    ;   lea rsi,[rsp-0x8]
     bf03000000    ;   mov edi,0x3
@@ -65,7 +79,7 @@ _X86_64 = """
     31c0          ;   xor eax,eax
     0f05          ;   syscall
     ffc8          ;   dec eax
-    0f858d000000  ;   jne quit                  not one byte: the gate was closed
+    0f8570000000  ;   jne quit                  not one byte: the gate was closed
                   ; -- close(3)
     bf03000000    ;   mov edi,0x3
     b803000000    ;   mov eax,0x3
@@ -82,17 +96,6 @@ _X86_64 = """
     31d2          ;   xor edx,edx
     b8b4010000    ;   mov eax,0x1b4
     0f05          ;   syscall
-                  ; -- rt_sigaction(64…1, SIG_DFL, NULL, 8): all, libc's own two included
-    bd40000000    ;   mov ebp,0x40
-                  ; sig:
-    89ef          ;   mov edi,ebp
-    4889e6        ;   mov rsi,rsp
-    31d2          ;   xor edx,edx
-    41ba08000000  ;   mov r10d,0x8
-    b80d000000    ;   mov eax,0xd
-    0f05          ;   syscall
-    ffcd          ;   dec ebp
-    75e8          ;   jne sig
                   ; -- chdir(argv[1])
     488b7b10      ;   mov rdi,[rbx+0x10]
     b850000000    ;   mov eax,0x50
@@ -143,7 +146,7 @@ _CONFINE_X86_64 = """
     eb{report}          ;   jmp report
                   ; done:
 """
-_QUIT_X86_64 = "0f858d000000"
+_QUIT_X86_64 = "0f8570000000"
 # After the system calls, where the filter asks a supervisor.
 _AWAIT_SUPERVISOR_X86_64 = """
                   ; -- read(6, below the stack, 1)
@@ -172,6 +175,18 @@ _AARCH64 = """
     e2031f2a      ;   mov w2, wzr
     a8038052      ;   mov w8, #0x1d
     010000d4      ;   svc #0x0
+                  ; -- rt_sigaction(34…32, SIG_DFL, NULL, 8): libc's own
+    54048052      ;   mov w20, #0x22
+                  ; sig:
+    e003142a      ;   mov w0, w20
+    e1030091      ;   mov x1, sp
+    e2031faa      ;   mov x2, xzr
+    03018052      ;   mov w3, #0x8
+    c8108052      ;   mov w8, #0x86
+    010000d4      ;   svc #0x0
+    94060051      ;   sub w20, w20, #0x1
+    9f7e0071      ;   cmp w20, #0x1f
+    01ffff54      ;   b.ne sig
                   ; -- read(3, sp + 32, 1): waits at the gate
     60008052      ;   mov w0, #0x3
     e1830091      ;   add x1, sp, #0x20
@@ -179,7 +194,7 @@ _AARCH64 = """
     e8078052      ;   mov w8, #0x3f
     010000d4      ;   svc #0x0
     1f040071      ;   cmp w0, #0x1
-    21050054      ;   b.ne quit                 not one byte: the gate was closed
+    01040054      ;   b.ne quit                 not one byte: the gate was closed
                   ; -- close(3)
     60008052      ;   mov w0, #0x3
     28078052      ;   mov w8, #0x39
@@ -196,17 +211,6 @@ _AARCH64 = """
     e2031f2a      ;   mov w2, wzr
     88368052      ;   mov w8, #0x1b4
     010000d4      ;   svc #0x0
-                  ; -- rt_sigaction(64…1, SIG_DFL, NULL, 8): all, libc's own two included
-    14088052      ;   mov w20, #0x40
-                  ; sig:
-    e003142a      ;   mov w0, w20
-    e1030091      ;   mov x1, sp
-    e2031faa      ;   mov x2, xzr
-    03018052      ;   mov w3, #0x8
-    c8108052      ;   mov w8, #0x86
-    010000d4      ;   svc #0x0
-    94060071      ;   subs w20, w20, #0x1
-    21ffff54      ;   b.ne sig
                   ; -- chdir(argv[1])
     600a40f9      ;   ldr x0, [x19, #16]
     28068052      ;   mov w8, #0x31
@@ -384,7 +388,7 @@ def _confined_code(confinement: Confinement) -> bytes:
     words = {
         "table": table.to_bytes(4, "little").hex(),
         "quit": near.to_bytes(4, "little").hex(),
-        "report": bytes([0x56 + len(_assemble(awaiting.format(quit="00" * 4)))]).hex(),
+        "report": bytes([0x39 + len(_assemble(awaiting.format(quit="00" * 4)))]).hex(),
     }
     confine = (_CONFINE_X86_64 + awaiting).format(**words)
     calls = 6 * 32
