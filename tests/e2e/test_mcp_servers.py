@@ -220,7 +220,7 @@ def test_a_form_is_asked_property_by_property(shared: Bench) -> None:
     question = until(lambda: _question(shared, "a", "Tell me."))
     assert question["id"] == "name" and "at least 2 characters" in question["text"]
     shared.answer("A")
-    again = until(lambda: _question(shared, "a", "That was no answer"))
+    again = until(lambda: _question(shared, "a", "The previous answer was not valid"))
     assert again["id"] == "name"
     shared.answer("Ada")
     until(lambda: _question(shared, "a", "Sure"))

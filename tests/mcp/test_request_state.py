@@ -120,7 +120,7 @@ def test_an_invalid_answer_is_asked_again_twice_and_then_reported(host: Open) ->
         messages.append(result["inputRequests"]["answer"]["params"]["message"])
         result = modern.retry("ask_user", SURE, result, {"answer": "maybe"})
     assert messages[0] == "Sure?" and len(messages) == 3
-    assert all("That was no answer: " in message for message in messages[1:])
+    assert all("The previous answer was not valid: " in message for message in messages[1:])
     legacy = host(Legacy)
     text = legacy.ask("ask_user", REALLY, {"answer": "maybe"})
     asked = [message for message in legacy.seen if message.get("method") == "elicitation/create"]

@@ -163,11 +163,11 @@ class Tools:
             # Loaded on demand, for a tool's question.
             from haft_protocol.inquiries import Inquiry
 
-            from .questions import form_of, is_elicited
+            from .questions import build_elicitation, may_elicit
             from .request_state import InvalidState
 
             inquiry = msgspec.json.decode(reply.inquiry, type=Inquiry)
-            if not is_elicited(inquiry) or isinstance(inquiry.handle, UnsetType):
+            if not may_elicit(inquiry) or isinstance(inquiry.handle, UnsetType):
                 break
             refusals = refusals + 1 if isinstance(inquiry.refused, str) else 0
             if refusals > MAX_REPEATS:
@@ -183,7 +183,7 @@ class Tools:
             ):
                 reply = yield from self._answered(place, params, inquiry, early_result)
                 continue
-            form = form_of(inquiry, has_mode=host.version >= _FIRST_WITH_MODE)
+            form = build_elicitation(inquiry, has_mode=host.version >= _FIRST_WITH_MODE)
             if host.is_modern:
                 try:
                     return self._input_required(place, params, inquiry, form, refusals)
@@ -246,11 +246,11 @@ class Tools:
         self, place: Place, params: CallParams, inquiry: Any, filled: ElicitResult
     ) -> _Reply:
         """Give the answer and read on; ask again after an invalid one."""
-        from .questions import Unanswered, answer_of
+        from .questions import InvalidContent, read_answer
 
         refused = ""
         try:
-            answer = answer_of(inquiry.question, filled.content)
+            answer = read_answer(inquiry.question, filled.content)
             yield CallDaemon(
                 "inquiries/answer",
                 {
@@ -260,7 +260,7 @@ class Tools:
                     "session": place.session,
                 },
             )
-        except Unanswered as wrong:
+        except InvalidContent as wrong:
             refused = str(wrong)
         except RemoteError as error:
             if error.kind != "invalid_answer":

@@ -225,7 +225,7 @@ class Exchange:
             try:
                 return step.content(answer)
             except forms.WrongValue as wrong:
-                text = f"That was no answer: {wrong}.\n{step.question.text}"
+                text = f"The previous answer was not valid: {wrong}.\n{step.question.text}"
                 question = _reworded(step.question, text)
         raise ToolFailed(f"The question {question.id!r} got no answer that fits.")
 
