@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from haftd.schemas import PROVIDERS, Translated, UnsupportedSchema, exposed, translate
+from haftd.schemas import PROVIDERS, Translated, UnsupportedSchema, expose_names, translate
 from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.definitions.definition import Tool, compile_schema
 
@@ -36,7 +36,7 @@ def test_the_definitions_are_valid_and_their_arguments_fit(name: str) -> None:
 def test_each_provider_accepts_each_definition(name: str, provider: str) -> None:
     schema, _ = NASTY[name]
     before = copy.deepcopy(schema)
-    shown = exposed([name])[name]
+    shown = expose_names([name])[name]
     expression = expressed(schema, provider)
     assert refusals(provider, shown, expression.description, expression.parameters) == []
     assert schema == before, "what was given is not changed"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from haft_protocol.errors import RpcError
-from haftd.schemas import exposed
+from haftd.schemas import expose_names
 from haftd.tools import catalogue as catalogue_module
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.approval_policy import mode_of
@@ -72,7 +72,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-SHOWN = exposed(["a.b"])["a.b"]
+SHOWN = expose_names(["a.b"])["a.b"]
 X = '[tools.x]\ncommand = "a"\n'
 
 

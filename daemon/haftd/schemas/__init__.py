@@ -14,7 +14,7 @@ the call. A schema that cannot be described either raises `UnsupportedSchema`, f
 from __future__ import annotations
 
 from .dialects import PROVIDERS, Dialect
-from .names import exposed, fits
+from .names import expose_names, is_portable
 from .normalization import UnsupportedSchema
 from .translation import Translated, translate
 
@@ -23,7 +23,7 @@ __all__ = [
     "Dialect",
     "Translated",
     "UnsupportedSchema",
-    "exposed",
-    "fits",
+    "expose_names",
+    "is_portable",
     "translate",
 ]

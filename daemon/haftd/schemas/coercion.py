@@ -14,7 +14,7 @@ from typing import Any
 
 from haft_protocol.json_text import decode_text
 
-from .names import own_properties
+from .names import map_to_originals
 
 _MAX_DEPTH = 16
 _MAX_VALUE_DEPTH = 64
@@ -210,7 +210,7 @@ class _Schemas:
         cached = self._named.get(id(schema))
         if cached is None:
             properties = self._all_properties(schema)
-            cached = self._named[id(schema)] = properties, own_properties(properties)
+            cached = self._named[id(schema)] = properties, map_to_originals(properties)
         return cached
 
     def _all_properties(self, schema: _Schema) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from .descriptions import (
 )
 from .dialects import Dialect
 from .intersection import ANNOTATIONS, NEVER, Node, is_never, merge
-from .names import exposed_properties
+from .names import expose_properties
 from .normalization import (
     CUT,
     KEYWORDS,
@@ -322,7 +322,7 @@ class DialectWriter:
         open_ = not is_never(further) or bool(node.get("patternProperties"))
         if dialect.strict and open_ and not properties and depth > 1:
             return self._text(node, "object")
-        renamed = exposed_properties(properties, dialect)
+        renamed = expose_properties(properties, dialect)
         written: Node = {"type": "object", "properties": {}}
         needed = []
         for name, inner in properties.items():

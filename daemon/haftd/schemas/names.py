@@ -1,7 +1,9 @@
-"""Tool and property names that providers accept, which can be mapped back.
+"""Names of tools and properties that providers accept, and the way back to the original names.
 
-Any other tool name gets a suffix hashed from the whole name, independent of other tools; a property
-name depends on its siblings only.
+Characters that a provider does not accept become `_`. Such a tool name always gets a suffix, hashed from
+the original name: the list of tools changes, and a model that knows an exposed name may still use it.
+The properties of a schema are all known at once, so a property gets the suffix only if its name
+without a suffix would be too long or that of a sibling.
 """
 
 from __future__ import annotations
@@ -17,78 +19,110 @@ from haftd.lazy_pattern import lazy_pattern
 from .dialects import PROVIDERS, Dialect
 
 MAX_LENGTH = 64
-_FITS = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_EVERYWHERE = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-_MARK = 8
-_NONE: Mapping[str, str] = MappingProxyType({})
+"""Characters of a name: OpenAI's limit, the lowest of the providers."""
+_PORTABLE_TOOL = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+# The alphabet of property names that each dialect accepts.
+_FIRST, _REST = "A-Za-z_", "A-Za-z0-9_"
+_PORTABLE_PROPERTY = lazy_pattern(f"[{_FIRST}][{_REST}]{{0,63}}")
+_DIGITS = 8
+"""Hexadecimal digits of a suffix: 32 bits, enough for the names of one list."""
+_EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
-def fits(name: str) -> bool:
+def is_portable(name: str) -> bool:
     """True if every provider accepts the tool name: Google needs an initial letter or `_`, OpenAI
     at most 64 characters without dots."""
-    return _FITS.fullmatch(name) is not None
+    return _PORTABLE_TOOL.fullmatch(name) is not None
 
 
-def _mark(name: str, length: int) -> str:
-    return hashlib.blake2s(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+def expose_names(names: Iterable[str]) -> dict[str, str]:
+    """Map each tool name to the name for providers; a portable name stays.
 
-
-def _marked(name: str, plain: str, taken: Set[str]) -> str:
-    for length in range(_MARK, 64, 4):
-        candidate = f"{plain[: MAX_LENGTH - length - 1]}_{_mark(name, length)}"[-MAX_LENGTH:]
-        if candidate not in taken:
-            return candidate
-    raise AssertionError("a whole hash is taken by another name")
-
-
-def _plain(name: str, first: str, rest: str) -> str:
-    plain = re.sub(f"[^{rest}]", "_", name)
-    if not re.match(f"[{first}]", plain):
-        plain = f"_{plain}"
-    return plain
-
-
-def exposed(names: Iterable[str]) -> dict[str, str]:
+    The result does not depend on the order. It depends on the other names only where one of them is
+    the exposed name already: then the suffix is longer.
+    """
     distinct = sorted(set(names))
-    right = [name for name in distinct if fits(name)]
-    shown_names = {name: name for name in right}
-    taken = set(right)
+    exposed_by_name = {name: name for name in distinct if is_portable(name)}
+    taken = set(exposed_by_name)
     for name in distinct:
-        if name not in shown_names:
-            shown = _marked(name, _plain(name, "A-Za-z_", "A-Za-z0-9_-"), taken)
-            shown_names[name] = shown
-            taken.add(shown)
-    return shown_names
+        if name not in exposed_by_name:
+            exposed = _add_suffix(name, _replace(name, _FIRST, f"{_REST}-"), taken)
+            exposed_by_name[name] = exposed
+            taken.add(exposed)
+    return exposed_by_name
 
 
-def exposed_properties(names: Iterable[str], dialect: Dialect) -> dict[str, str]:
+def expose_properties(names: Iterable[str], dialect: Dialect) -> dict[str, str]:
+    """Map the names of an object's properties to names that the dialect accepts, in the same order.
+
+    An exposed name stands for the same property in each dialect, and is never another's original name.
+    """
     originals = list(names)
     if not dialect.property_rest:
         return {name: name for name in originals}
     first, rest = dialect.property_first, dialect.property_rest
-    right = re.compile(f"[{first}][{rest}]{{0,{MAX_LENGTH - 1}}}")
-    shown_names = {name: name for name in originals if right.fullmatch(name)}
+    accepted = re.compile(f"[{first}][{rest}]{{0,{MAX_LENGTH - 1}}}")
+    exposed_by_name = {name: name for name in originals if accepted.fullmatch(name)}
+    if len(exposed_by_name) == len(originals):
+        return exposed_by_name
     taken = set(originals)
-    for name in sorted(taken - shown_names.keys()):
-        shown = _plain(name, first, rest)
-        if len(shown) > MAX_LENGTH or shown in taken:
-            shown = _marked(name, shown, taken)
-        shown_names[name] = shown
-        taken.add(shown)
-    return {name: shown_names[name] for name in originals}
+    ambiguous = _find_ambiguous(taken)
+    for name in sorted(taken - exposed_by_name.keys()):
+        exposed = _replace(name, first, rest)
+        if name in ambiguous or exposed in taken or len(exposed) > MAX_LENGTH:
+            exposed = _add_suffix(name, exposed, taken)
+        exposed_by_name[name] = exposed
+        taken.add(exposed)
+    return {name: exposed_by_name[name] for name in originals}
 
 
-def own_properties(names: Iterable[str]) -> Mapping[str, str]:
-    """Map any dialect's names back to properties."""
-    distinct = tuple(names)
-    return _NONE if all(map(_EVERYWHERE.fullmatch, distinct)) else _own(distinct)
+def map_to_originals(names: Iterable[str]) -> Mapping[str, str]:
+    """Map the exposed names of properties, of any dialect, to the original `names`; names that are
+    exposed unchanged are left out."""
+    originals = tuple(names)
+    if all(map(_PORTABLE_PROPERTY.fullmatch, originals)):
+        return _EMPTY
+    return _map_to_originals(originals)
 
 
 @lru_cache(maxsize=64)  # called for every tool call
-def _own(names: tuple[str, ...]) -> Mapping[str, str]:
-    originals: dict[str, str] = {}
-    for dialect in PROVIDERS.values():
-        for name, shown in exposed_properties(names, dialect).items():
-            if shown != name:
-                originals.setdefault(shown, name)
-    return MappingProxyType(originals)
+def _map_to_originals(names: tuple[str, ...]) -> Mapping[str, str]:
+    return MappingProxyType(
+        {
+            exposed: name
+            for dialect in PROVIDERS.values()
+            for name, exposed in expose_properties(names, dialect).items()
+            if exposed != name
+        }
+    )
+
+
+def _find_ambiguous(names: Set[str]) -> set[str]:
+    """Return the names whose form in the alphabet of all dialects is a sibling's name, or the form of a
+    sibling that sorts before."""
+    ambiguous: set[str] = set()
+    taken = set(names)
+    for name in sorted(names):
+        if not _PORTABLE_PROPERTY.fullmatch(name):
+            exposed = _replace(name, _FIRST, _REST)
+            if exposed in taken:
+                ambiguous.add(name)
+            taken.add(exposed)
+    return ambiguous
+
+
+def _replace(name: str, first: str, rest: str) -> str:
+    """Return the name with `_` for each character outside of `rest`, behind a `_` if it does not begin
+    with one of `first`."""
+    replaced = re.sub(f"[^{rest}]", "_", name)
+    return replaced if re.match(f"[{first}]", replaced) else f"_{replaced}"
+
+
+def _add_suffix(name: str, replaced: str, taken: Set[str]) -> str:
+    """Return `replaced`, cut to `MAX_LENGTH` with its suffix, as a name that is not taken."""
+    digest = hashlib.blake2s(name.encode("utf-8", "surrogatepass")).hexdigest()
+    for digits in range(_DIGITS, MAX_LENGTH - 1, 4):
+        candidate = f"{replaced[: MAX_LENGTH - digits - 1]}_{digest[:digits]}"
+        if candidate not in taken:
+            return candidate
+    raise AssertionError("each prefix of the hash is taken by another name")

@@ -10,7 +10,7 @@ from typing import Any
 from .descriptions import choice_sentence, original_name_sentence, recursion_sentence, with_notes
 from .dialects import Dialect
 from .intersection import NEVER, Node, is_never
-from .names import exposed_properties
+from .names import expose_properties
 from .normalization import CUT, type_of
 
 _EXACT = ("oneOf", "not", "if")
@@ -32,7 +32,7 @@ class PassThrough:
     def write(self, node: Node) -> Node:
         written: Node = {}
         notes: list[str] = []
-        renamed = exposed_properties(_names_in(node), self._dialect)
+        renamed = expose_properties(_names_in(node), self._dialect)
         for key, value in node.items():
             if key == CUT:
                 notes.append(recursion_sentence(value))

@@ -20,7 +20,7 @@ from haftd.inquiries.llm.provider import (
     fit,
     read_context,
 )
-from haftd.schemas import exposed
+from haftd.schemas import expose_names
 from tests.schemas.provider_judges import refusals
 
 from .recorded_conversations import NAMES, Recorded, recorded
@@ -243,7 +243,7 @@ def test_the_asking_call_is_found_by_id_then_name_then_alone(
 
 
 def test_a_mapped_name_finds_its_call() -> None:
-    [shown] = exposed(["süß"]).values()
+    [shown] = expose_names(["süß"]).values()
     assert find_paused([OpenCall("a", "x"), OpenCall("b", shown)], "c", "süß") is not None
     assert shown != "süß"
 

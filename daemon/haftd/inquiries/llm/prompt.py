@@ -15,7 +15,7 @@ from msgspec import UNSET
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.questions import Boolean, Form, InvalidAnswer, Question, Scalar, Select
 from haftd.lazy_pattern import lazy_pattern
-from haftd.schemas.names import own_properties
+from haftd.schemas.names import map_to_originals
 
 ELSEWHERE = "Still running."
 """Reply to another call of the turn."""
@@ -79,8 +79,8 @@ def read_all(inquiries: Sequence[Inquiry], text: str) -> dict[str, str]:
     except InvalidAnswer:
         reply = {}
     ids = [inquiry.inquiry_id for inquiry in inquiries]
-    own = own_properties(ids)
-    answers = {own.get(name, name): value for name, value in reply.items()}
+    originals = map_to_originals(ids)
+    answers = {originals.get(name, name): value for name, value in reply.items()}
     return {
         id: _json({"inquiry_id": id, "answer": answers[id]}) if id in answers else "" for id in ids
     }
@@ -147,8 +147,9 @@ def _own(question: Question, answer: Any) -> Any:
             others = (option for option in options if not isinstance(option, str))
             return next((option for option in others if _json(option) == answer), answer)
         case Form(fields=fields), dict():
-            own = own_properties(fields)
+            originals = map_to_originals(fields)
             return {
-                name if name in fields else own.get(name, name): answer[name] for name in answer
+                name if name in fields else originals.get(name, name): answer[name]
+                for name in answer
             }
     return answer

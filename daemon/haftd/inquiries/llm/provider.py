@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from haftd.config.inquiry_settings import LlmSettings
 from haftd.redaction import Redacted
-from haftd.schemas import PROVIDERS, exposed, translate
+from haftd.schemas import PROVIDERS, expose_names, translate
 
 Message = dict[str, Any]
 
@@ -77,7 +77,7 @@ def find_paused(calls: Sequence[OpenCall], call_id: str, tool: str) -> OpenCall 
     for call in calls:
         if call.id == call_id:
             return call
-    names = {tool, *exposed([tool]).values()}
+    names = {tool, *expose_names([tool]).values()}
     named = [call for call in calls if call.name in names]
     if named:
         return named[0]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from haft_protocol.methods import Problem, Provider, Style, Surface, ToolInfo
-from haftd.schemas import PROVIDERS, Dialect, UnsupportedSchema, exposed, translate
+from haftd.schemas import PROVIDERS, Dialect, UnsupportedSchema, expose_names, translate
 from haftd.schemas.calls import AWAIT_PARAMETERS, stateful
 from haftd.tools.definitions.definition import Tool
 
@@ -86,7 +86,7 @@ def listing(
     else:
         # A provider without a choice at the root gets one object.
         style = (style or dialect.style) if dialect.root_choice else "flat"
-    names = exposed([*RESERVED_NAMES, *(tool.name for tool in all_tools)])
+    names = expose_names([*RESERVED_NAMES, *(tool.name for tool in all_tools)])
     infos: list[ToolInfo] = []
     problems: list[Problem] = []
     for tool in listed(all_tools):

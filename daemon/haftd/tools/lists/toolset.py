@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from haft_protocol.methods import Problem, Provider, Style, Surface, ToolInfo
-from haftd.schemas import exposed
+from haftd.schemas import expose_names
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.self_description import Descriptions
 
@@ -31,7 +31,7 @@ class Toolset:
 
     @cached_property
     def _own_names(self) -> dict[str, str]:
-        return {shown: name for name, shown in exposed([*RESERVED_NAMES, *self.tools]).items()}
+        return {shown: name for name, shown in expose_names([*RESERVED_NAMES, *self.tools]).items()}
 
     def get(self, name: str) -> Tool | None:
         return self.tools.get(name) or self.tools.get(self._own_names.get(name, ""))
