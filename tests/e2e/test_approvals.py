@@ -428,7 +428,7 @@ def test_a_session_denial_is_kept_until_the_session_is_closed(join: Join) -> Non
     host.say(host.asked(), "deny", remember="session", reason="never")
     host.refused(spawned)
     error = host.refused(host.spawn("careful"))
-    assert error.message.endswith("an earlier word for this session denied it: never.")
+    assert error.message.endswith("an earlier decision in this session denied it: never.")
     assert host.is_asked_nothing()
     host.call("session/close")
     spawned = host.spawn("careful")

@@ -236,7 +236,7 @@ def test_a_denial_can_hold_for_the_session(join: Join) -> None:
     host.say(host.asked(), "deny", remember="session")
     assert host.refused(first).code == -32007
     again = host.refused(begin(host))
-    assert again.code == -32007 and "an earlier word" in again.message
+    assert again.code == -32007 and "an earlier decision" in again.message
     assert host.is_asked_nothing()
 
 

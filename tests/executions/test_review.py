@@ -246,7 +246,7 @@ async def test_a_question_open_at_the_end_is_withdrawn(autojump_clock: MockClock
 
 async def _ask(execution: Execution, question: Question) -> None:
     with pytest.raises(InquiryCancelled):
-        await execution.inquiries.ask(execution.inquiries.question(question))
+        await execution.inquiries.ask(execution.inquiries.make_question(question))
 
 
 async def test_an_end_after_a_cancelled_review_is_reported_without_the_result(

@@ -258,7 +258,7 @@ async def test_requests_before_the_start_are_served_first(
 
         async def ask() -> None:
             answers.append(
-                await execution.inquiries.ask(execution.inquiries.question(question("helper")))
+                await execution.inquiries.ask(execution.inquiries.make_question(question("helper")))
             )
 
         nursery.start_soon(ask)

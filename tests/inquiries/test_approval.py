@@ -59,14 +59,14 @@ class Office:
         except RpcError as error:
             self.outcomes.append(error.kind)
 
-    def listed(self, session: str | None = None) -> list[ApprovalMessage]:
-        messages = [message for _, message in self.router.listed(ApprovalMessage, session)]
+    def list_open(self, session: str | None = None) -> list[ApprovalMessage]:
+        messages = [message for _, message in self.router.list_open(ApprovalMessage, session)]
         self.ids |= {message.approval_id for message in messages}
         return messages
 
     def decide(self, decision: Any, session: str = "s", approval_id: str = "") -> bool:
         if not approval_id:
-            self.listed()
+            self.list_open()
             (approval_id,) = self.ids
         found = self.router.find(ApprovalMessage, session, PERSON, approval_id)
         if found is None:
@@ -84,7 +84,7 @@ async def test_the_first_decision_counts_and_the_second_is_refused(nursery: trio
     assert not office.decide("deny", session="another")
     assert not office.decide("deny", approval_id="a2")
     assert [office.decide("allow"), office.decide("deny")] == [True, False]
-    assert office.listed() == []
+    assert office.list_open() == []
     await wait_all_tasks_blocked()
     assert office.outcomes == ["allow"] and office.records == ["allow"]
     assert not office.decide("deny"), "nothing waits any more"
@@ -99,11 +99,11 @@ async def test_an_unrendered_approval_is_not_listed(nursery: trio.Nursery) -> No
 
     nursery.start_soon(office.request_approval, render)
     await wait_all_tasks_blocked()
-    assert office.listed() == []
+    assert office.list_open() == []
     shown.set()
     await wait_all_tasks_blocked()
-    assert [one.rendered for one in office.listed("s")] == ["as a person reads it"]
-    assert office.listed("another") == []
+    assert [one.rendered for one in office.list_open("s")] == ["as a person reads it"]
+    assert office.list_open("another") == []
     office.decide("allow")
 
 
@@ -116,7 +116,7 @@ async def test_an_unrenderable_approval_is_listed(nursery: trio.Nursery) -> None
     with capture_logs() as entries:
         nursery.start_soon(office.request_approval, render)
         await wait_all_tasks_blocked()
-    assert len(office.listed()) == 1
+    assert len(office.list_open()) == 1
     [error] = [entry for entry in entries if entry["log_level"] == "error"]
     assert error["handle"] == "h"
     office.decide("allow")
@@ -133,7 +133,7 @@ async def test_an_undecided_approval_is_a_denial(
     nursery.start_soon(office.request_approval)
     await wait_all_tasks_blocked()
     office.router.close("another")
-    assert len(office.listed()) == 1
+    assert len(office.list_open()) == 1
     if end == "close":
         office.router.close("s")
     elif end == "stop":

@@ -30,7 +30,7 @@ YES = {"answer": True}
 
 
 def _inquiry(pending: PendingInquiry) -> Inquiry:
-    message = pending.kind.message()
+    message = pending.kind.make_message()
     assert isinstance(message, Inquiry)
     return message
 
@@ -56,7 +56,7 @@ class Room:
         """Ask; return the answer or the exception."""
         try:
             question = Question(id=id, text="Well?", answer_type=kind)
-            self.end = await self.queue.ask(self.queue.question(question))
+            self.end = await self.queue.ask(self.queue.make_question(question))
         except (NoAnswer, InquiryCancelled) as end:
             self.end = end
         return self.end
@@ -87,9 +87,11 @@ async def test_a_question_is_routed_once_a_candidate_is_asked_or_all_have_declin
             assert pending.is_unclaimed is (backend.waiting == 0)
             nursery.cancel_scope.cancel()
     room = Room()
-    pending = room.queue.put(room.queue.question(Question(id="q", text="?", answer_type=Text())))
+    pending = room.queue.put(
+        room.queue.make_question(Question(id="q", text="?", answer_type=Text()))
+    )
     assert not pending.routed.is_set()
-    room.queue.end()
+    room.queue.withdraw_all()
     assert pending.routed.is_set()
 
 
@@ -176,7 +178,7 @@ async def test_the_end_of_the_handle_ends_the_inquiry() -> None:
         nursery.start_soon(room.ask)
         await wait_all_tasks_blocked()
         assert backend.waiting == 1
-        room.queue.end()
+        room.queue.withdraw_all()
     assert isinstance(room.end, InquiryCancelled) and backend.waiting == 0
 
 

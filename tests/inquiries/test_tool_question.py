@@ -20,7 +20,7 @@ from haftd.core.spool import Budget, Spool
 from haftd.core.termination import Termination
 from haftd.inquiries.client_question import ClientQuestion
 from haftd.inquiries.kind import Answered
-from haftd.inquiries.secret_prompt import SecretPrompt, readable
+from haftd.inquiries.secret_prompt import SecretPrompt, make_readable
 from haftd.inquiries.tool_question import InquiryCancelled, InquiryQueue, ToolQuestion
 from haftd.inquiries.turn_end import TurnEnd
 
@@ -50,7 +50,7 @@ class Asker:
     async def _ask(self, name: str) -> None:
         with trio.CancelScope() as self.scopes[name]:
             try:
-                self.ends[name] = await self.queue.ask(self.queue.question(question(name)))
+                self.ends[name] = await self.queue.ask(self.queue.make_question(question(name)))
             except InquiryCancelled:
                 self.ends[name] = InquiryCancelled
 
@@ -66,7 +66,7 @@ class Asker:
 
     async def end(self) -> None:
         self.handle.end(Termination(by=EndedBy("exit")), 0.0)
-        self.queue.end()
+        self.queue.withdraw_all()
         await wait_all_tasks_blocked()
 
     @property
@@ -81,7 +81,7 @@ def test_open_questions_are_listed_by_age_of_the_handle_before_those_of_turns_an
     def order(created_at: float) -> tuple[float, ...]:
         spool = Spool(0, 0, None, Budget(0))
         handle = Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=created_at)
-        return InquiryQueue(handle).question(question("a")).order
+        return InquiryQueue(handle).make_question(question("a")).order
 
     later = [
         default
@@ -147,7 +147,7 @@ async def test_a_private_question_is_known_while_open() -> None:
         async def ask(secret: bool, private: bool) -> None:
             kind = SecretPrompt if private else ToolQuestion
             asked = question("q", secret=secret)
-            await asker.queue.ask(asker.queue.question(asked, kind))
+            await asker.queue.ask(asker.queue.make_question(asked, kind))
 
         for secret, private in ((False, False), (True, False), (False, True), (True, True)):
             nursery.start_soon(ask, secret, private)
@@ -194,19 +194,19 @@ def test_in_any_order_one_question_is_open_and_each_ends_once(deeds: list[str]) 
     ],
 )
 def test_a_prompt_is_shown_without_terminal_controls(prompt: str, shown: str) -> None:
-    assert readable(prompt) == shown
+    assert make_readable(prompt) == shown
 
 
 @pytest.mark.parametrize("make", [lambda: "x" * 1_000_000, lambda: "é\x1b[1m" * 300_000])
 def test_a_long_prompt_is_cut_in_the_middle(make: Callable[[], str]) -> None:
-    shown = readable(f"begin {make()} end? ")
+    shown = make_readable(f"begin {make()} end? ")
     assert shown.startswith("begin ") and shown.endswith(" end? ") and " … " in shown
     assert len(shown.encode()) <= 4096
 
 
 @given(st.text())
 def test_shown_text_is_visible_and_bounded(prompt: str) -> None:
-    shown = readable(prompt * 50)
+    shown = make_readable(prompt * 50)
     assert all(char == "\n" or char.isprintable() for char in shown)
     assert len(shown.encode()) <= 4096
 

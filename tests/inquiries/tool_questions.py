@@ -30,4 +30,6 @@ def pending(
     questions = {asked.id: QuestionPolicy(target)}
     caller = Caller("unix", 1)
     about = InquiryContext(caller=caller, call_id=call, context=context, questions=questions)
-    return PendingInquiry(InquiryQueue(handle, None, about).question(asked), lambda ended: None)
+    return PendingInquiry(
+        InquiryQueue(handle, None, about).make_question(asked), lambda ended: None
+    )

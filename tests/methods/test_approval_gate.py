@@ -72,7 +72,7 @@ async def test_no_listener_is_left_on_the_handle_after_a_decision(
         nursery.start_soon(wait)
         await wait_all_tasks_blocked()
         during.append(len(handle._listeners))
-        ((pending, _),) = router.listed(ApprovalMessage, "s")
+        ((pending, _),) = router.list_open(ApprovalMessage, "s")
         if decision == "cancelled":
             nursery.cancel_scope.cancel()
         elif decision == "handle stopped":
@@ -81,5 +81,5 @@ async def test_no_listener_is_left_on_the_handle_after_a_decision(
             value, _ = pending.kind.read({"decision": decision})
             assert router.accept(pending, Answered(value, caller=Caller("unix")))
     expected = {"deny": ["not_approved"], "cancelled": []}.get(decision, ["done"])
-    assert outcomes == expected and router.listed(ApprovalMessage) == []
+    assert outcomes == expected and router.list_open(ApprovalMessage) == []
     assert during == [1] and handle._listeners == ()

@@ -236,7 +236,7 @@ class Execution:
             self.handle.end(termination, now, complete=complete)
         else:
             self.review.end(termination, now, complete=complete)
-        self.inquiries.end()
+        self.inquiries.withdraw_all()
 
     def redrawn(self) -> None:
         self.handle.touch(trio.current_time())
@@ -248,7 +248,7 @@ class Execution:
 
     def ask(self, question: Question, *, for_a_person: bool = False) -> PendingAnswer:
         queue = self.inquiries
-        kind = queue.question(question)
+        kind = queue.make_question(question)
         if for_a_person:
             kind = replace(kind, for_a_person=True)
         return _PendingAnswer(queue, queue.put(kind))
@@ -404,7 +404,7 @@ class Execution:
 
     def reject(self, error: RpcError) -> None:
         self.handle.reject(error, trio.current_time(), is_reported=self.callers is not None)
-        self.inquiries.end()
+        self.inquiries.withdraw_all()
 
 
 class _PendingAnswer:

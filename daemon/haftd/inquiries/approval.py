@@ -1,4 +1,4 @@
-"""Approval: an action of a tool is withheld until a user allows it; the deadline denies."""
+"""Approval: an action of a tool waits until a user allows it; the deadline denies."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class ApprovalDecision(Redacted, frozen=True):
     decision: Decision
     reason: str = ""
     edited: Any = None
-    """Result of `Approval.check`."""
+    """Result of `Approval.check`; None for unchanged arguments."""
     by: str | UnsetType = UNSET
     """Name of the client."""
 
 
 class Approval(InquiryKind, frozen=True, kw_only=True, eq=False):
-    """Action on a handle, or its start. Arguments appear in no log."""
+    """Approval of an action on a handle, or of its start. Arguments appear in no log."""
 
     method = ASK_APPROVAL
     capability = "approval"
@@ -55,7 +55,7 @@ class Approval(InquiryKind, frozen=True, kw_only=True, eq=False):
     check: Callable[[dict[str, Any]], Any]
     """Validate edited arguments. Raises `RpcError` (invalid_arguments)."""
     render: Callable[[], Awaitable[str]] | None = None
-    """Computes `rendered`; no client is asked before."""
+    """Computes `rendered`, before any client is asked; if it raises, `rendered` stays as it is."""
     on_allow: Callable[[Any], None] | None = None
     """Called with `ApprovalDecision.edited` as soon as the action is allowed."""
 
@@ -67,7 +67,7 @@ class Approval(InquiryKind, frozen=True, kw_only=True, eq=False):
     def is_ready(self) -> bool:
         return self.render is None
 
-    async def prepared(self) -> Approval:
+    async def prepare(self) -> Approval:
         if self.render is None:
             return self
         try:
@@ -76,7 +76,7 @@ class Approval(InquiryKind, frozen=True, kw_only=True, eq=False):
             log.exception("an approval could not be shown", handle=self.handle.id)
             return structs.replace(self, render=None)
 
-    def message(self) -> ApprovalMessage:
+    def make_message(self) -> ApprovalMessage:
         return ApprovalMessage(
             approval_id=self.id,
             session=self.session,
@@ -95,7 +95,7 @@ class Approval(InquiryKind, frozen=True, kw_only=True, eq=False):
         reason = "" if isinstance(decided.reason, UnsetType) else decided.reason
         return ApprovalDecision(decided.decision, reason, edited), decided.remember
 
-    def timeout(self, timeouts: Timeouts) -> tuple[float, str]:
+    def choose_timeout(self, timeouts: Timeouts) -> tuple[float, str]:
         seconds = timeouts.approval_s
         return seconds, f"nobody has decided within {seconds:g} s (`approval_timeout_s`)"
 
@@ -103,7 +103,7 @@ class Approval(InquiryKind, frozen=True, kw_only=True, eq=False):
     def memory_key(self) -> tuple[Hashable, Hashable]:
         return ("approval", self.tool, self.action), self.context.bound_to
 
-    def audit_record(self, answer: Answered) -> tuple[str, dict[str, object]] | None:
+    def make_audit_record(self, answer: Answered) -> tuple[str, dict[str, object]] | None:
         if answer.caller is None:
             return None  # recorded when the decision was made
         more = {"remember": answer.remember, "reason": answer.value.reason or UNSET}
@@ -124,8 +124,8 @@ class Approval(InquiryKind, frozen=True, kw_only=True, eq=False):
 
 
 async def request_approval(router: InquiryRouter, approval: Approval) -> ApprovalDecision | None:
-    """Wait for a decision: allow, edit or skip; None after a withdrawal. Raises `RpcError`
-    (not_approved, shutting_down)."""
+    """Wait for a decision: allow, edit or skip; None if the handle has stopped before. Raises
+    `RpcError` (not_approved for a denial, a deadline and a closed session; shutting_down)."""
     approval = structs.replace(approval, id=router.new_id())
 
     def ended(pending: PendingInquiry) -> None:
@@ -136,7 +136,7 @@ async def request_approval(router: InquiryRouter, approval: Approval) -> Approva
     match await router.resolve(router.put(approval, on_end=ended)):
         case Answered(value=ApprovalDecision() as decision, caller=caller):
             if decision.decision == "deny":
-                who = "an earlier word for this session" if caller is None else caller.label
+                who = "an earlier decision in this session" if caller is None else caller.label
                 why = f"{who} denied it" + (f": {decision.reason}" if decision.reason else "")
                 raise not_approved(approval.tool, approval.action, why)
             return structs.replace(decision, by=UNSET if caller is None else caller.label)

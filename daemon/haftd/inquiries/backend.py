@@ -13,7 +13,8 @@ from haftd.caller import Caller
 from .pending_inquiry import PendingInquiry
 
 MAX_ATTEMPTS = 3
-"""Attempts of a candidate until an answer fits."""
+"""Attempts of a candidate until an answer fits: the second and third are sent the fault of the answer
+before."""
 
 
 class Declined(Exception):
@@ -31,7 +32,7 @@ class Candidate(msgspec.Struct, frozen=True):
     """Send the message, with `refused` on a repeat; return the raw reply, for the router's check.
     On cancellation, end all that was begun."""
     source: Mapping[str, object]
-    """Author of the answer, like `caller`."""
+    """Author of the answer, for the audit log."""
     caller: Caller | None = None
     exhausted: str = ""
     """Reason for which the inquiry fails after the last attempt; if empty, the candidate declines.
@@ -46,8 +47,10 @@ class Backend(Protocol):
     """Secrets may be asked: a user answers, and the answer is not stored."""
 
     def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
-        """Yield each candidate after the last has declined. Raises `Declined` and `InquiryFailed`."""
+        """Yield the first candidate, and each other one when the candidate before it has declined.
+        Raises `Declined` and `InquiryFailed`."""
 
     async def change(self, pending: PendingInquiry) -> None:
-        """Wait until there may be another candidate, as most backends never have."""
+        """Wait until there may be another candidate; for ever in backends that only have those of
+        `candidates`."""
         await trio.sleep_forever()

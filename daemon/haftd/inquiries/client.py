@@ -19,7 +19,8 @@ _DECLINES = (CODES["method_not_found"], CODES["request_cancelled"])
 
 
 class ClientBackend(Backend):
-    """The caller's connection, then its session's (`members`), also later connections."""
+    """The caller's connection, then the session's others (`members`), also later ones. Each is asked
+    once per inquiry."""
 
     name = "client"
     takes_secrets = True
@@ -50,8 +51,9 @@ class ClientBackend(Backend):
 
 
 async def _ask(client: ClientRequests, pending: PendingInquiry, message: Message) -> object:
-    """Ask a client, which declines by a disconnect, `-32601` or `-32800`. Another error fails a
-    question, but declines a decision of `clients_only`."""
+    """Ask a client. It declines by a disconnect, by too many unanswered requests, by a reply that
+    cannot be read, or by the errors `-32601` and `-32800`. Any other error fails a question, but
+    declines a decision of `clients_only`."""
     try:
         return await client.ask(pending.kind.method, message)
     except (Unreachable, BadReply):

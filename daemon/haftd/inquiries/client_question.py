@@ -36,7 +36,7 @@ class ClientQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
     def _is_secret(self) -> bool:
         return isinstance(self.question.answer_type, Secret)
 
-    def message(self) -> Inquiry:
+    def make_message(self) -> Inquiry:
         return Inquiry(
             session=self.session,
             inquiry_id=self.id,
@@ -46,9 +46,9 @@ class ClientQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
         )
 
     def read(self, reply: object) -> tuple[Any, Remember | UnsetType]:
-        return read_remembered_answer(self.message(), reply)
+        return read_remembered_answer(self.make_message(), reply)
 
-    def timeout(self, timeouts: Timeouts) -> tuple[float, str]:
+    def choose_timeout(self, timeouts: Timeouts) -> tuple[float, str]:
         seconds, setting = self.timeout_s, "`timeout_s`"
         if seconds is None:
             seconds, setting = timeouts.question_s, "`question_timeout_s` of `[daemon]`"
@@ -57,12 +57,12 @@ class ClientQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
     def admits(self, caller: Caller) -> bool:
         return caller is not self.context.caller and super().admits(caller)
 
-    def known_end(self) -> Unanswered | None:
+    def find_known_end(self) -> Unanswered | None:
         if self._is_secret and self.target not in ("caller", "user"):
             return Unanswered("a secret is asked of a person only: the `target` is `user`")
         return None
 
-    def audit_record(self, answer: Answered) -> tuple[str, dict[str, object]]:
+    def make_audit_record(self, answer: Answered) -> tuple[str, dict[str, object]]:
         return "answer", {
             **answer.source,
             "session": self.session,

@@ -17,13 +17,15 @@ from .kind import Message
 from .pending_inquiry import PendingInquiry
 
 _MAX_AT_ONCE = 16
+"""Running programs; further inquiries wait for their turn."""
 
 log = structlog.get_logger("haftd.inquiries")
 
 
 class CommandBackend(Backend):
-    """The message is JSON on stdin, `{"answer": …}` is read from stdout, any status but 0 declines.
-    `clear_up` follows the last process; False: some may be left."""
+    """The message is JSON on stdin, `{"answer": …}` is read from stdout. A program that cannot be
+    started, exceeds a limit or exits with another status than 0 declines; output that is not JSON is a
+    wrong answer. `clear_up` is called after the last process, with False if some may be left."""
 
     name = "command"
     takes_secrets = True

@@ -30,7 +30,8 @@ class InquiryContext(Redacted, frozen=True, kw_only=True):
     context: Any = None
     questions: Mapping[str, QuestionPolicy] = msgspec.field(default_factory=dict)
     bound_to: Hashable = None
-    """Running program that alone gets a remembered answer; None disables remembering."""
+    """Definition of the program that alone gets a remembered answer. With None, answers to questions
+    are not remembered, and approvals are remembered for the tool's name."""
 
 
 class Answered(Redacted, frozen=True):
@@ -40,7 +41,7 @@ class Answered(Redacted, frozen=True):
 
     value: Any
     source: Mapping[str, object] = msgspec.field(default_factory=dict)
-    """Author, like `caller`."""
+    """Author, for the audit log: `by`, and a client's identity or a model's name."""
     caller: Caller | None = None
     remember: Remember | UnsetType = UNSET
 
@@ -52,7 +53,7 @@ class Unanswered(msgspec.Struct, frozen=True):
 
 
 class Withdrawn(msgspec.Struct, frozen=True):
-    """No longer needed."""
+    """The answer is no longer needed."""
 
     error: Exception | None = None
     """Raised by the waiting call."""
@@ -62,7 +63,7 @@ End = Answered | Unanswered | Withdrawn
 
 
 class Timeouts(msgspec.Struct, frozen=True):
-    """Seconds until an inquiry expires."""
+    """Seconds until an open inquiry expires; infinite without a deadline."""
 
     question_s: float = float("inf")
     approval_s: float = float("inf")
@@ -90,40 +91,42 @@ class InquiryKind(Redacted, frozen=True, kw_only=True, eq=False):
     may: frozenset[str] = frozenset()
     """Permissions of the handles, which a confined client needs."""
     depends_on: tuple[Handle, ...] = ()
-    """Handles of which one must run, or the inquiry is withdrawn."""
+    """The inquiry is withdrawn when all of these have stopped; never if there are none."""
     order: tuple[float, ...] = ()
     """Sort key among open inquiries."""
 
     @property
     def labels(self) -> dict[str, str]:
+        """Fields for log records, such as `handle`."""
         return {}
 
     @property
     def is_ready(self) -> bool:
-        """True if the message is complete; `prepared` completes an incomplete message."""
+        """True if the message is complete; `prepare` completes an incomplete message."""
         return True
 
-    async def prepared(self) -> InquiryKind:
+    async def prepare(self) -> InquiryKind:
         """Return a kind with a complete message."""
         return self
 
     @abstractmethod
-    def message(self) -> Message: ...
+    def make_message(self) -> Message: ...
 
     @abstractmethod
     def read(self, reply: object) -> tuple[Any, Remember | UnsetType]:
         """Return the answer in a reply and its `remember`. Raises `InvalidAnswer` or `RpcError`."""
 
     @abstractmethod
-    def timeout(self, timeouts: Timeouts) -> tuple[float, str]:
+    def choose_timeout(self, timeouts: Timeouts) -> tuple[float, str]:
         """Return the seconds until the deadline, and the reason to report then."""
 
-    def failure(self, reason: str) -> str:
+    def explain_failure(self, reason: str) -> str:
         """Return the reason to report for a failed backend."""
         return reason
 
     def admits(self, caller: Caller) -> bool:
-        message = self.message()
+        """True if this client may be asked."""
+        message = self.make_message()
         needs_a_person = not isinstance(message, Inquiry) or message.needs_a_person
         may_answer = caller.may(self.permission) or not needs_a_person
         return may_answer and caller.may_reach(self.may)
@@ -132,13 +135,14 @@ class InquiryKind(Redacted, frozen=True, kw_only=True, eq=False):
         """True if this client may list the inquiry."""
         return caller.may_use(self.session) and caller.may_reach(self.may)
 
-    def known_end(self) -> Answered | Unanswered | None:
-        """Return an end that needs no question."""
+    def find_known_end(self) -> Answered | Unanswered | None:
+        """Return an end that needs no question; None if a backend must be asked."""
         return None
 
     @property
     def memory_key(self) -> tuple[Hashable, Hashable] | None:
-        """Key of a rememberable answer, and the program that it is bound to."""
+        """Key of the answer in `AnswerCache`, and its `bound_to`; None for an answer that is not
+        remembered."""
         return None
 
     def recall(self, value: Any) -> Any:
@@ -146,20 +150,20 @@ class InquiryKind(Redacted, frozen=True, kw_only=True, eq=False):
         return value
 
     @abstractmethod
-    def audit_record(self, answer: Answered) -> tuple[str, dict[str, object]] | None:
-        """Return the audit event and its fields."""
+    def make_audit_record(self, answer: Answered) -> tuple[str, dict[str, object]] | None:
+        """Return the audit event and its fields; None if the decision has been recorded before."""
 
-    def opened(self) -> None:
-        """Record that the inquiry is open."""
+    def on_open(self) -> None:
+        """Change the handle, as the inquiry is open from now on."""
 
-    def changed(self) -> None:
-        """Record that a candidate is asked, or that all have declined."""
+    def on_claim(self) -> None:
+        """Wake the calls that wait for the handle: a candidate is asked, or all have declined."""
 
     def follow(self, end: End) -> Any:
         """Apply the end synchronously; the result is kept with it."""
         return None
 
     def end_on_close(self, *, stopping: bool) -> Withdrawn | None:
-        """Return the end on close of the session or stop of the daemon; None if the handle ends the
-        inquiry."""
+        """Return the end at the close of the session, or with `stopping` at the stop of the daemon;
+        None if the end of the handles ends the inquiry."""
         return None

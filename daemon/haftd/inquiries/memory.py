@@ -10,6 +10,7 @@ import msgspec
 from haft_protocol.approvals import Remember
 
 _MAX_ANSWERS = 4_096
+"""Answers of all sessions together, so that memory has a bound; the oldest is forgotten."""
 
 
 class CachedAnswer(msgspec.Struct, frozen=True):
@@ -38,7 +39,8 @@ class AnswerCache:
         until: Remember,
         bound_to: Hashable = None,
     ) -> bool:
-        """Replace the answer; return False for a turn that no client has begun, and so none ends."""
+        """Replace the answer. Return False, with the old answer kept, if it is for the turn and no
+        client has begun one: nothing would end it."""
         if until == "turn" and not self._is_in_turn(session):
             return False
         self._answers.pop((session, subject), None)
@@ -50,6 +52,7 @@ class AnswerCache:
     def find(
         self, session: str, subject: Hashable, bound_to: Hashable = None
     ) -> CachedAnswer | None:
+        """Return the answer, if it was bound to the same program."""
         answer = self._answers.get((session, subject))
         return answer if answer is not None and answer.bound_to == bound_to else None
 

@@ -82,8 +82,10 @@ class PendingInquiry:
             await trio.lowlevel.wait_task_rescheduled(withdraw)
 
     def open(self) -> None:
+        """Leave the queue: record the time, change the handle, and accept answers if the kind is
+        ready."""
         self.since = trio.current_time()
-        self.kind.opened()
+        self.kind.on_open()
         self.turn.set()
         self._log("question asked")
         self._on_open(self)
@@ -92,10 +94,11 @@ class PendingInquiry:
         """Record that a candidate is asked (True) or that all have declined."""
         self.is_unclaimed = not claimed
         self.routed.set()
-        self.kind.changed()
+        self.kind.on_claim()
 
     def settle(self, end: End) -> bool:
-        """End the inquiry; return False if it has ended before."""
+        """End the inquiry, apply the consequences if it was open, wake the waiting task, and call
+        `on_end`; return False, without effects, if it has ended before."""
         if self.end is not None:
             return False
         self.end = end

@@ -17,7 +17,7 @@ from .kind import InquiryContext
 from .router import InquiryRouter
 
 _MAX_RENDERED = 32_768
-"""Characters of a rendered result."""
+"""Characters of a rendered result: clients show it in a dialogue, and can fetch no more of it."""
 
 
 class ResultReview(Approval, frozen=True, kw_only=True, eq=False):
@@ -25,10 +25,10 @@ class ResultReview(Approval, frozen=True, kw_only=True, eq=False):
 
     shown: ResultExcerpt
 
-    def message(self) -> ApprovalMessage:
+    def make_message(self) -> ApprovalMessage:
         shown = self.shown
         return msgspec.structs.replace(
-            super().message(), failed=shown.failed, bytes=shown.bytes, omitted=shown.omitted
+            super().make_message(), failed=shown.failed, bytes=shown.bytes, omitted=shown.omitted
         )
 
 
@@ -42,7 +42,9 @@ async def review(
     """Wait for the decision on a result. Raises `RpcError` (not_approved, shutting_down)."""
     tool = handle.tool
     if mode == "skip":
-        return ReviewDecision("skip", explanation=_not_handed_out(tool, "its definition says so"))
+        return ReviewDecision(
+            "skip", explanation=_explain_withholding(tool, "its definition says so")
+        )
     failure = "" if shown.failure is None else f"{shown.failure}\n"
     decision = await request_approval(
         router,
@@ -56,20 +58,20 @@ async def review(
             # Escapes lengthen the limited text.
             rendered=escape_invisible(f"{failure}{shown.text}", most=_MAX_RENDERED),
             mode=mode,
-            check=lambda arguments: _replacing(tool, arguments),
+            check=lambda arguments: _read_replacement(tool, arguments),
             shown=shown,
         ),
     )
     if decision is None:
         raise AssertionError("a review does not end with its handle")
     if decision.decision == "skip":
-        return ReviewDecision("skip", explanation=_not_handed_out(tool, decision.reason))
+        return ReviewDecision("skip", explanation=_explain_withholding(tool, decision.reason))
     if decision.edited is not None:
         return ReviewDecision("edit", text=decision.edited)
     return ReviewDecision("allow")
 
 
-def _replacing(tool: str, arguments: dict[str, Any]) -> str:
+def _read_replacement(tool: str, arguments: dict[str, Any]) -> str:
     text = arguments.get("text")
     if not isinstance(text, str):
         problem = {"path": "text", "message": "it is missing, and is the text that is handed out"}
@@ -82,6 +84,6 @@ def _replacing(tool: str, arguments: dict[str, Any]) -> str:
     return text
 
 
-def _not_handed_out(tool: str, reason: str) -> str:
+def _explain_withholding(tool: str, reason: str) -> str:
     message = f"`{tool}` has run, and its result was not handed out"
     return message + (f": {reason.rstrip('.')}." if reason else ".")

@@ -62,7 +62,7 @@ class InquiryRouter:
         self._asking = ArrivalOrder()
         """Open inquiries that have asked no backend."""
         self.on_open: Callable[[InquiryKind], None] = _ignore
-        """Called when an answer is accepted from now on."""
+        """Called when an inquiry is open, so that answers are accepted."""
         self.on_close: Callable[[InquiryKind], None] = _ignore
         """Called at the end of each opened inquiry."""
 
@@ -82,8 +82,8 @@ class InquiryRouter:
         is_queued: bool = False,
         on_end: Callable[[PendingInquiry], None] = lambda pending: None,
     ) -> PendingInquiry:
-        """Open or queue an inquiry, to be answered by `resolve`; settle one with a known end at
-        once."""
+        """Open or queue an inquiry, to be answered by `resolve`. One with a known end is settled at
+        once, and after `stop` one that `end_on_close` ends."""
 
         def ended(pending: PendingInquiry) -> None:
             if self._pending.pop(pending, None) is not None:
@@ -97,8 +97,8 @@ class InquiryRouter:
             if all(handle.stopped for handle in kind.depends_on):
                 pending.settle(Withdrawn())
 
-        pending = PendingInquiry(kind, ended, self._opened)
-        end = self._known_end(kind)
+        pending = PendingInquiry(kind, ended, self._announce)
+        end = self._find_known_end(kind)
         if end is not None:
             pending.settle(end)
             return pending
@@ -112,36 +112,38 @@ class InquiryRouter:
             pending.open()
         return pending
 
-    def listed(
+    def list_open(
         self, message_type: type[M], session: str | None = None, caller: Caller | None = None
     ) -> list[tuple[PendingInquiry, M]]:
-        """Return the open inquiries visible to the caller, with messages of this type."""
+        """Return the open inquiries visible to the caller, with messages of this type, in their
+        order; those of all sessions, and for all callers, with None."""
         inquiries = (
             (pending, message)
             for pending in sorted(self._pending, key=lambda pending: pending.kind.order)
             if pending.is_open
             and session in (None, pending.kind.session)
             and (caller is None or pending.kind.is_visible_to(caller))
-            and isinstance(message := pending.kind.message(), message_type)
+            and isinstance(message := pending.kind.make_message(), message_type)
         )
         return list(inquiries)
 
     def open_kinds(self, session: str | None = None) -> list[InquiryKind]:
-        """Return a session's open inquiries, or all, in order."""
+        """Return the open inquiries of a session, with None of all sessions, in their order."""
         return [
             pending.kind
             for pending in sorted(self._pending, key=lambda pending: pending.kind.order)
             if pending.is_open and session in (None, pending.kind.session)
         ]
 
-    def _opened(self, pending: PendingInquiry) -> None:
+    def _announce(self, pending: PendingInquiry) -> None:
         if pending.is_open:
             self.on_open(pending.kind)
 
     def find(
         self, message_type: type[M], session: str, caller: Caller, id: str
     ) -> tuple[PendingInquiry, M] | None:
-        inquiries = self.listed(message_type, session, caller)
+        """Return the oldest open inquiry with this id, and its message."""
+        inquiries = self.list_open(message_type, session, caller)
         return next((entry for entry in inquiries if entry[0].kind.id == id), None)
 
     def new_id(self) -> str:
@@ -152,14 +154,17 @@ class InquiryRouter:
         return id
 
     def new_number(self) -> int:
+        """Return 1, 2, … at each call."""
         return next(self._numbers)
 
     def close(self, session: str) -> None:
+        """Forget the session's remembered answers, and end its inquiries."""
         self.cache.close(session)
         self._end_all(session, stopping=False)
 
     def stop(self) -> None:
-        """End all inquiries, also later inquiries."""
+        """End all inquiries, and from now on each new one, except those that end with their
+        handles."""
         self._is_stopped = True
         self._end_all(None, stopping=True)
 
@@ -173,7 +178,8 @@ class InquiryRouter:
     # --- answers -----------------------------------------------------------------------------
 
     def accept(self, pending: PendingInquiry, answer: Answered) -> bool:
-        """Settle with a checked answer; return False if the inquiry has ended or is withdrawn."""
+        """Remember and record a checked answer, and settle the inquiry with it. Return False, without
+        effects, for an inquiry that is not open."""
         if not pending.is_open:
             return False
         kind, until = pending.kind, answer.remember
@@ -183,15 +189,15 @@ class InquiryRouter:
         self._record_answer(kind, answer)
         return pending.settle(answer)
 
-    def _known_end(self, kind: InquiryKind) -> Answered | Unanswered | None:
-        end = kind.known_end()
+    def _find_known_end(self, kind: InquiryKind) -> Answered | Unanswered | None:
+        end = kind.find_known_end()
         if end is None and (key := kind.memory_key) is not None:
-            end = self._remembered(kind, *key)
+            end = self._recall(kind, *key)
         if isinstance(end, Answered):
             self._record_answer(kind, end)
         return end
 
-    def _remembered(self, kind: InquiryKind, subject: object, bound_to: object) -> Answered | None:
+    def _recall(self, kind: InquiryKind, subject: object, bound_to: object) -> Answered | None:
         kept = self.cache.find(kind.session, subject, bound_to)
         if kept is None:
             return None
@@ -202,7 +208,7 @@ class InquiryRouter:
             return None
 
     def _record_answer(self, kind: InquiryKind, answer: Answered) -> None:
-        record = kind.audit_record(answer)
+        record = kind.make_audit_record(answer)
         if record is not None:
             event, fields = record
             self._record(event, **fields)
@@ -229,7 +235,7 @@ class InquiryRouter:
         finally:
             pending.settle(Withdrawn())
         if pending.end is None:
-            raise AssertionError("what was settled has an end")
+            raise AssertionError("a settled inquiry has an end")
         return pending.end
 
     async def _search(self, pending: PendingInquiry, place: Place) -> None:
@@ -241,16 +247,16 @@ class InquiryRouter:
             place.leave()
         if pending.end is not None:
             return  # answered while queued
-        seconds, reason = pending.kind.timeout(self._timeouts)
+        seconds, reason = pending.kind.choose_timeout(self._timeouts)
         end: Answered | Unanswered = Unanswered(reason)
         with trio.move_on_after(seconds):
             try:
                 if not pending.kind.is_ready:
-                    pending.kind = await pending.kind.prepared()
-                    self._opened(pending)
+                    pending.kind = await pending.kind.prepare()
+                    self._announce(pending)
                 end = await self._find(pending)
             except InquiryFailed as failed:
-                end = Unanswered(pending.kind.failure(str(failed)))
+                end = Unanswered(pending.kind.explain_failure(str(failed)))
             except Exception:
                 log.exception("an inquiry could not be made", inquiry=pending.kind.id)
                 end = Unanswered(internal_failure())
@@ -269,14 +275,14 @@ class InquiryRouter:
                 if answer is not None:
                     return answer
             pending.claim(False)
-            changed = await self._changed(pending, backends)
+            changed = await self._wait_for_change(pending, backends)
             backends = self._backends_for(pending.kind)
             pending.claim(True)
 
     def _backends_for(self, kind: InquiryKind) -> tuple[Backend, ...]:
         return self._clients if kind.clients_only else self._backends
 
-    async def _changed(
+    async def _wait_for_change(
         self, pending: PendingInquiry, declined: tuple[Backend, ...]
     ) -> tuple[Backend, ...]:
         """Wait until a backend has another candidate, or the backends are replaced."""
@@ -307,7 +313,7 @@ def _is_cancellation(stop: BaseException) -> bool:
 async def ask_backend(backend: Backend, pending: PendingInquiry) -> Answered | None:
     """Ask a backend's candidates; return None if all have declined, or if a secret needs another
     backend. Raises `InquiryFailed`."""
-    message = pending.kind.message()
+    message = pending.kind.make_message()
     reason = "there is nobody to ask"
     if isinstance(message, Inquiry) and message.is_secret and not backend.takes_secrets:
         return None
@@ -336,7 +342,7 @@ async def _ask(candidate: Candidate, pending: PendingInquiry) -> Answered:
     """Return the first reply that fits. Raises `Declined` and `InquiryFailed`."""
     refused: str | UnsetType = msgspec.UNSET
     for _ in range(MAX_ATTEMPTS):
-        message = msgspec.structs.replace(pending.kind.message(), refused=refused)
+        message = msgspec.structs.replace(pending.kind.make_message(), refused=refused)
         try:
             value, remember = pending.kind.read(await candidate.ask(message))
         except InvalidAnswer as wrong:

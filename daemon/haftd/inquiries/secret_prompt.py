@@ -11,9 +11,9 @@ from haftd.lazy_pattern import lazy_pattern
 from .tool_question import InquiryQueue, ToolQuestion
 
 _MAX_PROMPT = 4096
-"""Bytes of a shown prompt."""
+"""Bytes of a shown prompt, in UTF-8: some screens full, as a terminal would show it."""
 
-_OPEN = lazy_pattern(
+_NOT_SECRET = lazy_pattern(
     r"Username for '[^\n]*': ?"
     r"|(?:.*\n)?[^\n]*\(yes/no(?:/\[fingerprint\])?\)\? ?"
     r"|Please type 'yes'(?:, 'no' or the fingerprint| or 'no'): ?",
@@ -27,17 +27,18 @@ class SecretPrompt(ToolQuestion, frozen=True, kw_only=True, eq=False):
     is_private = True
 
 
-def secret_prompt(queue: InquiryQueue, prompt: str, *, confirm: bool) -> ToolQuestion:
-    """Return the question for a prompt, yes or no with `confirm`. Prompts of git and ssh that are
-    no secrets are recognised by their words."""
-    text = readable(prompt)
-    kind: AnswerType = Boolean() if confirm else Text() if _OPEN.fullmatch(text) else Secret()
-    question = Question(id=f"askpass.{queue.number()}", text=text, answer_type=kind)
-    return queue.question(question, SecretPrompt)
+def make_secret_prompt(queue: InquiryQueue, prompt: str, *, confirm: bool) -> ToolQuestion:
+    """Return the question for a prompt: yes or no with `confirm`, else a secret, unless the words are
+    those of a prompt of git or ssh for something public."""
+    text = make_readable(prompt)
+    kind: AnswerType = Boolean() if confirm else Text() if _NOT_SECRET.fullmatch(text) else Secret()
+    question = Question(id=f"askpass.{queue.next_number()}", text=text, answer_type=kind)
+    return queue.make_question(question, SecretPrompt)
 
 
-def readable(prompt: str) -> str:
-    """Return the prompt without escape sequences, and without the middle beyond 4 KiB."""
+def make_readable(prompt: str) -> str:
+    """Return the prompt without escape sequences and unprintable characters, and without the middle
+    beyond 4 KiB."""
     if len(prompt) > 2 * _MAX_PROMPT:
         prompt = f"{prompt[:_MAX_PROMPT]} … {prompt[-_MAX_PROMPT:]}"
     text = strip(prompt)

@@ -26,7 +26,7 @@ class StaticBackend(Backend):
         self._answers = answers
 
     def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
-        tool, asked = pending.kind.tool, pending.kind.message()
+        tool, asked = pending.kind.tool, pending.kind.make_message()
         answers = self._answers.get(tool, {})
         if not isinstance(asked, Inquiry) or asked.question.id not in answers:
             raise Declined("there is no answer to it in the configuration")

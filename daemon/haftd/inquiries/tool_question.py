@@ -28,7 +28,7 @@ _NO_QUESTIONS: deque[PendingInquiry] = deque()
 
 
 class InquiryCancelled(Exception):
-    """The question was withdrawn, or its handle has ended."""
+    """The question was withdrawn, as by the end of its handle."""
 
 
 class NoAnswer(Exception):
@@ -36,7 +36,7 @@ class NoAnswer(Exception):
 
 
 class ToolQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
-    """Question of the tool that runs as `handle`."""
+    """Question of the tool that runs as `handle`, which is `waiting` while the question is open."""
 
     method = ASK
     capability = "inquiry"
@@ -60,12 +60,12 @@ class ToolQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
     def _policy(self) -> QuestionPolicy:
         return self.context.questions.get(self.question.id, _NO_POLICY)
 
-    def message(self) -> Inquiry:
+    def make_message(self) -> Inquiry:
         context = self.context.context
         return Inquiry(
             session=self.session,
             handle=self.handle.id,
-            call_id=call_id_of(self.handle, self.context),
+            call_id=choose_call_id(self.handle, self.context),
             inquiry_id=self.id,
             question=self.question,
             schema=schema(self.id, self.question.answer_type),
@@ -81,7 +81,7 @@ class ToolQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
         return "user" if isinstance(self.question.answer_type, Secret) else "caller"
 
     def read(self, reply: object) -> tuple[Any, Remember | UnsetType]:
-        return read_remembered_answer(self.message(), reply)
+        return read_remembered_answer(self.make_message(), reply)
 
     def admits(self, caller: Caller) -> bool:
         # A nested assistant is a client of its own session: its questions must not return to it.
@@ -89,7 +89,7 @@ class ToolQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
         is_asker = own is not None and (own.session, own.handle) == (self.session, self.handle.id)
         return not is_asker and super().admits(caller)
 
-    def timeout(self, timeouts: Timeouts) -> tuple[float, str]:
+    def choose_timeout(self, timeouts: Timeouts) -> tuple[float, str]:
         question = self.question.id
         seconds, setting = self._policy.timeout_s, f"`questions.{question}.timeout_s` of the tool"
         if seconds is None:
@@ -97,7 +97,7 @@ class ToolQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
         why = f"nobody has answered question {shown(question)} within {seconds:g} s ({setting})"
         return seconds, why
 
-    def known_end(self) -> Answered | Unanswered | None:
+    def find_known_end(self) -> Answered | Unanswered | None:
         is_secret = isinstance(self.question.answer_type, Secret)
         if self._policy.answer is UNSET:
             if is_secret and self._target() != "user":
@@ -108,8 +108,8 @@ class ToolQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
             return None
         if is_secret:
             return Unanswered(
-                f"question {shown(self.question.id)} asks for a secret, which is no matter for a "
-                "definition; take its `answer` out"
+                f"question {shown(self.question.id)} asks for a secret, which a definition must not "
+                "contain; remove its `answer`"
             )
         try:
             return Answered(check_answer(self.question, self._policy.answer), {"by": "definition"})
@@ -119,14 +119,14 @@ class ToolQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
     @property
     def memory_key(self) -> tuple[Hashable, Hashable] | None:
         bound_to = self.context.bound_to
-        if bound_to is None or self.is_private or not self.message().can_be_remembered:
+        if bound_to is None or self.is_private or not self.make_message().can_be_remembered:
             return None
         return ("answer", self.tool, self.question.id), bound_to
 
     def recall(self, value: Any) -> Any:
         return check_answer(self.question, value)
 
-    def audit_record(self, answer: Answered) -> tuple[str, dict[str, object]]:
+    def make_audit_record(self, answer: Answered) -> tuple[str, dict[str, object]]:
         remember = {} if answer.remember is UNSET else {"remember": answer.remember}
         return "answer", {
             **answer.source,
@@ -138,10 +138,10 @@ class ToolQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
             **remember,
         }
 
-    def opened(self) -> None:
+    def on_open(self) -> None:
         self.handle.ask(self.question, trio.current_time(), self.id)
 
-    def changed(self) -> None:
+    def on_claim(self) -> None:
         self.handle.wake()
 
     def follow(self, end: End) -> None:
@@ -153,7 +153,7 @@ class ToolQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
                 self.handle.withdraw(now)
 
 
-def call_id_of(handle: Handle, context: InquiryContext) -> str:
+def choose_call_id(handle: Handle, context: InquiryContext) -> str:
     return context.call_id or f"{handle.id}.{handle.generation}"
 
 
@@ -173,20 +173,21 @@ class InquiryQueue:
         self._router = router or InquiryRouter()
         self._queue = _NO_QUESTIONS
         self._count = 0
-        self.id: Final = inquiry_id(handle.tool, call_id_of(handle, self.context))
+        self.id: Final = inquiry_id(handle.tool, choose_call_id(handle, self.context))
         """Id for a client's answer."""
 
-    def number(self) -> int:
+    def next_number(self) -> int:
         self._count += 1
         return self._count
 
     @property
     def current(self) -> PendingInquiry | None:
+        """The open question; None unless the handle is `waiting`."""
         return self._queue[0] if self.handle.state is State.WAITING else None
 
     @property
     def inquiry(self) -> Inquiry | None:
-        message = None if self.current is None else self.current.kind.message()
+        message = None if self.current is None else self.current.kind.make_message()
         return message if isinstance(message, Inquiry) else None
 
     @property
@@ -198,7 +199,9 @@ class InquiryQueue:
         kind = None if self.current is None else self.current.kind
         return isinstance(kind, ToolQuestion) and kind.is_private
 
-    def question(self, question: Question, kind: type[ToolQuestion] = ToolQuestion) -> ToolQuestion:
+    def make_question(
+        self, question: Question, kind: type[ToolQuestion] = ToolQuestion
+    ) -> ToolQuestion:
         """Return a question of the handle, not yet asked."""
         handle = self.handle
         return kind(
@@ -213,7 +216,8 @@ class InquiryQueue:
         )
 
     def put(self, kind: ToolQuestion) -> PendingInquiry:
-        """Queue a question. The caller awaits its end (`wait`) or settles it."""
+        """Queue a question, and open it if it is the first. The caller awaits its end (`wait`) or
+        settles it; on a handle that has ended it is withdrawn at once."""
         if self.handle.has_ended:
             pending = PendingInquiry(kind, lambda pending: None)
             pending.settle(Withdrawn())
@@ -238,13 +242,14 @@ class InquiryQueue:
                 raise InquiryCancelled
 
     async def ask(self, kind: ToolQuestion) -> Any:
+        """Queue a question and return its answer, like `wait`."""
         return await self.wait(self.put(kind))
 
     def open_next(self) -> None:
         if self._queue and isinstance(self.handle.phase, Running):
             self._queue[0].open()
 
-    def end(self) -> None:
+    def withdraw_all(self) -> None:
         for pending in list(self._queue):
             pending.settle(Withdrawn())
 

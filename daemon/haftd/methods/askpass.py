@@ -9,7 +9,7 @@ from haftd.audit import Audit
 from haftd.caller import Caller
 from haftd.executions.supervisor import Supervisor
 from haftd.host.process.identity import is_alive
-from haftd.inquiries.secret_prompt import secret_prompt
+from haftd.inquiries.secret_prompt import make_secret_prompt
 from haftd.inquiries.tool_question import InquiryCancelled, NoAnswer
 
 from .base import DeferredReply
@@ -36,7 +36,9 @@ def askpass(
             raise mark_not_found()
         if params.hint == "none":
             return AskpassResult(None)
-        prompt = secret_prompt(execution.inquiries, params.prompt, confirm=params.hint == "confirm")
+        prompt = make_secret_prompt(
+            execution.inquiries, params.prompt, confirm=params.hint == "confirm"
+        )
         try:
             answer = await execution.inquiries.ask(prompt)
         except InquiryCancelled:

@@ -83,7 +83,7 @@ def _status(daemon: Daemon, access: Access, caller: Caller) -> StatusResult:
 
 def _questions(daemon: Daemon, caller: Caller) -> Iterator[OpenQuestion]:
     epoch = time.time() - trio.current_time()
-    for pending, inquiry in daemon.inquiries.listed(Inquiry, caller=caller):
+    for pending, inquiry in daemon.inquiries.list_open(Inquiry, caller=caller):
         of_tool = inquiry.handle is not UNSET
         yield OpenQuestion(
             inquiry_id=pending.kind.id,

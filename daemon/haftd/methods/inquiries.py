@@ -45,7 +45,7 @@ def inquiries_list(
 ) -> InquiriesListResult:
     """List open questions: of handles (oldest first), of turns' ends, then clients' own."""
     name = access.session_of(caller, params)
-    inquiries = router.listed(Inquiry, None if name == "*" else name, caller)
+    inquiries = router.list_open(Inquiry, None if name == "*" else name, caller)
     return InquiriesListResult(tuple(inquiry for _, inquiry in inquiries))
 
 
@@ -121,7 +121,7 @@ def approvals_list(
     access: Access, router: InquiryRouter, caller: Caller, params: ApprovalsListParams
 ) -> ApprovalsListResult:
     name = access.session_of(caller, params)
-    approvals = router.listed(Approval, None if name == "*" else name, caller)
+    approvals = router.list_open(Approval, None if name == "*" else name, caller)
     return ApprovalsListResult(tuple(approval for _, approval in approvals))
 
 

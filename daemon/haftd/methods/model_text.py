@@ -39,7 +39,7 @@ def called_text(
     failed = False
     approvals = {
         approval.id: approval.approval_id
-        for _, approval in services.inquiries.listed(Approval, session)
+        for _, approval in services.inquiries.list_open(Approval, session)
     }
     if isinstance(reply, HandlesListResult):
         text = list_text(reply.handles, approvals)

@@ -127,7 +127,7 @@ def _ask(
     """Return the questions about these handles: open ones, and one for the rest."""
     asked = [
         pending
-        for pending, _ in services.inquiries.listed(Inquiry, session)
+        for pending, _ in services.inquiries.list_open(Inquiry, session)
         if isinstance(pending.kind, TurnEnd) and set(pending.kind.depends_on) & set(handles)
     ]
     covered = {handle for pending in asked for handle in pending.kind.depends_on}

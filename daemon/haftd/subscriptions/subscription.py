@@ -205,7 +205,7 @@ class Subscription:
         is_question = kind.capability == "inquiry"
         if is_opened:
             method = INQUIRY_OPENED if is_question else APPROVAL_OPENED
-            params = msgspec.to_builtins(kind.message())
+            params = msgspec.to_builtins(kind.make_message())
             self._queue.send(method, {"subscription": self.id, **params})
         elif is_question:
             question = kind.labels.get("question", UNSET)

@@ -163,11 +163,11 @@ async def test_a_permanent_error_is_not_retried(
 @pytest.mark.parametrize(
     ("step", "hint"),
     [
-        (Raw(body=b"<html>sign in</html>"), "no JSON"),
-        (Raw(body=b"[" * 100_000), "no JSON"),
-        (Raw(body=b'{"\xff": 1}'), "no JSON"),
+        (Raw(body=b"<html>sign in</html>"), "not JSON"),
+        (Raw(body=b"[" * 100_000), "not JSON"),
+        (Raw(body=b'{"\xff": 1}'), "not JSON"),
         ({"canary": 1}, "in a form that is not"),
-        (Raw(307, headers={"location": "http://127.0.0.1:1/v1"}), "sends elsewhere"),
+        (Raw(307, headers={"location": "http://127.0.0.1:1/v1"}), "redirects (HTTP 307)"),
         (Raw(headers={"content-encoding": "gzip"}), "encoding"),
         ("floods", "more than"),
         (Raw(body=b'"' + b" " * (1 << 20) + b'"'), "more than 1,048,576 bytes"),
@@ -191,7 +191,7 @@ async def test_a_reply_in_tiny_parts_yields_to_other_tasks() -> None:
 
     async with play("openai", "crumbles") as stage, trio.open_nursery() as nursery:
         nursery.start_soon(count)
-        assert "no JSON" in await stage.fails()
+        assert "not JSON" in await stage.fails()
         nursery.cancel_scope.cancel()
     assert turns > CRUMBS / 100
 
@@ -307,7 +307,7 @@ async def test_without_a_key_nothing_is_sent() -> None:
 
 
 async def test_a_server_has_to_present_a_certificate_for_its_name() -> None:
-    context = await Sender()._verify("https://example.org")
+    context = await Sender()._choose_trust("https://example.org")
     assert isinstance(context, ssl.SSLContext)
     assert context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname
     assert context.cert_store_stats()["x509_ca"] > 0
@@ -385,7 +385,7 @@ async def test_names_unsupported_by_a_provider_are_mapped_back(provider: Provide
     choice = Choice(("wait", "abort"))
     form = Form({"call.6f1e": choice, "süß": choice, "plain": choice})
     answer = {"call.6f1e": "wait", "süß": "abort", "plain": "wait"}
-    inquiry = recording.pending(form).kind.message()
+    inquiry = recording.pending(form).kind.make_message()
     assert isinstance(inquiry, Inquiry)
     fields = fit(inquiry.schema, provider)["properties"]["answer"]["properties"]
     shown = dict(zip(fields, answer.values(), strict=True))
@@ -430,9 +430,9 @@ async def test_a_preamble_and_a_default_are_included() -> None:
 def test_no_repr_shows_the_key_or_the_conversation() -> None:
     recording = recorded("openai")
     backend = LlmBackend(recording.settings("http://127.0.0.1:1"), recording.environ)
-    inquiry = recording.pending().kind.message()
+    inquiry = recording.pending().kind.make_message()
     assert isinstance(inquiry, Inquiry)
-    exchange = backend._exchange(inquiry, "modify_file", read_context(recording.context()))
+    exchange = backend._make_exchange(inquiry, "modify_file", read_context(recording.context()))
     request = backend._provider.request(backend._settings, KEY, exchange)
     shown = repr((backend._settings, exchange, request))
     assert KEY not in shown and "Rename" not in shown

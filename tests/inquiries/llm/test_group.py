@@ -170,7 +170,7 @@ async def test_a_failure_fails_the_whole_group(provider: ProviderName) -> None:
 
 
 def member(tool: str) -> Member:
-    inquiry = pending(tool=tool, call=f"c.{tool}", target="assistant").kind.message()
+    inquiry = pending(tool=tool, call=f"c.{tool}", target="assistant").kind.make_message()
     assert isinstance(inquiry, Inquiry)
     return Member(inquiry, tool)
 

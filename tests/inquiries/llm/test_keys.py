@@ -60,10 +60,10 @@ def test_a_private_key_file_is_accepted(file: Path) -> None:
 def test_a_non_file_is_refused_at_once(tmp_path: Path, file: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe, 0o600)
-    assert "is no file" in refused(pipe)
+    assert "is not a regular file" in refused(pipe)
     assert "cannot be read" in refused(tmp_path / "none")
     file.write_text("")
-    assert "is no key" in refused(file)
+    assert "is not a key" in refused(file)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")

@@ -82,9 +82,9 @@ def sent(said: Recorded, context: Any) -> dict[str, Any]:
     before = copy.deepcopy(context)
     settings = said.settings("http://127.0.0.1:1")
     backend = LlmBackend(settings, {})
-    inquiry = said.pending(context=context).kind.message()
+    inquiry = said.pending(context=context).kind.make_message()
     assert isinstance(inquiry, Inquiry)
-    exchange = backend._exchange(inquiry, "modify_file", read_context(context))
+    exchange = backend._make_exchange(inquiry, "modify_file", read_context(context))
     request = _PROVIDERS[said.provider].request(settings, None, exchange)
     assert context == before
     path = settings.url.removeprefix("http://127.0.0.1:1") + request.path
@@ -183,6 +183,17 @@ def test_a_plain_form_is_accepted_by_each_provider(said: Recorded) -> None:
             assert [one["role"] for one in body["contents"]] == ["user", "model", "user", "user"]
         case _:
             assert body["messages"][:4] == plain
+
+
+def test_a_system_message_of_blocks_reaches_anthropics_system() -> None:
+    said = recorded("anthropic")
+    block = {"type": "text", "text": "Be careful.", "cache_control": {"type": "ephemeral"}}
+    user = {"role": "user", "content": "One."}
+    body = sent(said, [{"role": "system", "content": [block]}, user])
+    assert body["system"] == [block] and body["messages"][0] == user
+    before = {"role": "system", "content": "Be brief."}
+    body = sent(said, [before, {"role": "system", "content": [block]}, user])
+    assert body["system"] == [{"type": "text", "text": "Be brief."}, block]
 
 
 @pytest.mark.parametrize("context", [None, [], {"messages": []}])
@@ -289,7 +300,7 @@ def test_any_reply_is_parsed_without_an_error(provider: ProviderName) -> None:
 def test_open_calls_of_any_messages_are_found_without_an_error(
     provider: ProviderName,
 ) -> None:
-    found = _PROVIDERS[provider].open_calls
+    found = _PROVIDERS[provider].find_open_calls
     odd: list[Any] = [
         [],
         [{}],

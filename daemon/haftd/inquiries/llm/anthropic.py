@@ -27,16 +27,17 @@ from .provider import (
 )
 
 _VERSION = "2023-06-01"
+"""The only version of the API that its documentation lists besides `2023-01-01`."""
 _DEFAULT_MAX_TOKENS = 4096
-"""Required by the API."""
+"""`max_tokens` is required by the API; an answer needs far less."""
 
 
 class Anthropic(Provider):
-    """Leading messages with the role `system` become the API's `system`."""
+    """Leading messages with the role `system` become the API's `system`, unless the context has one."""
 
     dialect = "anthropic"
 
-    def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
+    def find_open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
         last, answered = len(messages) - 1, set()
         if last >= 0 and _results(messages[last]):
             answered = {
@@ -96,8 +97,20 @@ def _split_system(system: Any, messages: list[Message]) -> tuple[Any, list[Messa
     systems = []
     while messages and messages[0].get("role") == "system":
         systems.append(messages.pop(0).get("content"))
-    texts = [text for text in systems if isinstance(text, str)]
-    return system or "\n\n".join(texts), messages
+    return system or _join(systems), messages
+
+
+def _join(contents: list[Any]) -> str | list[Any]:
+    """Return the contents as one text, or as blocks if one of them is a list of blocks."""
+    texts = [content for content in contents if isinstance(content, str)]
+    if not any(isinstance(content, list) for content in contents):
+        return "\n\n".join(texts)
+    blocks: list[Any] = []
+    for content in contents:
+        blocks += (
+            [{"type": "text", "text": content}] if content in texts else list_or_empty(content)
+        )
+    return blocks
 
 
 def _with_exchange(messages: list[Message], exchange: Exchange) -> list[Message]:

@@ -36,12 +36,13 @@ from .provider import (
     Turn,
     find_paused,
     fit,
-    is_none,
+    has_no_conversation,
     read_context,
 )
 from .sender import Sender
 
 _MAX_CONCURRENT = 16
+"""Requests to the model, as its provider limits them; further ones wait for their turn."""
 _PROVIDERS: dict[str, Provider] = {
     "openai": OpenAI(),
     "anthropic": Anthropic(),
@@ -107,7 +108,8 @@ class _Group:
     async def reply(
         self, member: Member, lead: Callable[[], Awaitable[Mapping[str, str]]]
     ) -> str | None:
-        """Wait for the texts, which one member gets by `lead`. A failure fails all."""
+        """Wait for the texts, which one member gets by `lead`; return this member's, or None if it must
+        be asked alone. A failure of the request fails all members."""
         id = member.inquiry.inquiry_id
         self.members[id] = member
         try:
@@ -132,9 +134,10 @@ class _Group:
 
 
 class LlmBackend(Backend):
-    """Not for secrets or a user's questions. A context that is no conversation, or a definition for
-    another provider, declines; a missing key, a refusing server and a truncated answer fail the
-    inquiry."""
+    """Secrets, approvals and questions for a user decline. So do a question for the caller without a
+    context, a context that is no conversation, a definition for another provider, and a schema that
+    the provider cannot express. Wrong settings in the definition, a missing key, a server that
+    refuses or is out of reach, and a truncated answer fail the inquiry."""
 
     name = "llm"
     takes_secrets = False
@@ -150,20 +153,22 @@ class LlmBackend(Backend):
         self._groups = Groups()
 
     def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
-        inquiry = pending.kind.message()
+        inquiry = pending.kind.make_message()
         if not isinstance(inquiry, Inquiry) or inquiry.is_secret or inquiry.is_for_a_person:
             raise Declined("it is for a person")
-        if inquiry.target == "caller" and is_none(inquiry.context):
-            raise Declined("the call has no context, and its definition names nobody")
-        table = _table(inquiry)
+        if inquiry.target == "caller" and has_no_conversation(inquiry.context):
+            raise Declined("the call has no context, and the definition names no model to ask")
+        table = _find_settings(inquiry)
         if (
             table is None
             or table.get("provider", self._settings.provider) != self._settings.provider
         ):
-            raise Declined("the definition means somebody else")
+            raise Declined("the definition names a user or another provider")
         try:
             settings = read_model_settings(table, self._settings)
-            exchange = self._exchange(inquiry, pending.kind.tool, read_context(inquiry.context))
+            exchange = self._make_exchange(
+                inquiry, pending.kind.tool, read_context(inquiry.context)
+            )
             key = read_key(settings, self._environ)
         except InvalidField as wrong:
             place = ".".join(str(step) for step in wrong.path)
@@ -178,28 +183,29 @@ class LlmBackend(Backend):
             raise InquiryFailed(f"the model cannot be asked: {no}") from None
         model = settings.model
         yield Candidate(
-            self._conversation(settings, key, exchange, pending.kind.tool),
+            self._make_attempt(settings, key, exchange, pending.kind.tool),
             {"by": "llm", "provider": settings.provider, "model": model},
             exhausted=f"the model {model} has given no answer that fits in {MAX_ATTEMPTS} attempts",
         )
 
-    def _exchange(self, inquiry: Inquiry, tool: str, conversation: Conversation) -> Exchange:
-        calls = self._provider.open_calls(conversation.messages)
+    def _make_exchange(self, inquiry: Inquiry, tool: str, conversation: Conversation) -> Exchange:
+        calls = self._provider.find_open_calls(conversation.messages)
         # The question at a turn's end belongs to no call.
         call_id = inquiry.call_id
         asks = None if isinstance(call_id, UnsetType) else find_paused(calls, call_id, tool)
-        pause = prompt.paused(inquiry.question)
+        pause = prompt.compose_pause(inquiry.question)
         return Exchange(
             conversation,
             tuple((call, pause if call is asks else prompt.ELSEWHERE) for call in calls),
-            (Turn("user", prompt.ask(inquiry, tool)),),
+            (Turn("user", prompt.compose_question(inquiry, tool)),),
             fit(inquiry.schema, self._provider.dialect),
         )
 
-    def _conversation(
+    def _make_attempt(
         self, settings: LlmSettings, key: str | None, exchange: Exchange, tool: str
     ) -> Callable[[Inquiry], Awaitable[object]]:
-        """Return a function that makes one attempt, with earlier attempts and their faults."""
+        """Return a function that makes one attempt: the first may share a request, each later one sends
+        the earlier answers and their faults."""
         turns = exchange.turns
         text = ""
 
@@ -207,7 +213,11 @@ class LlmBackend(Backend):
             nonlocal turns, text
             if isinstance(inquiry.refused, str):
                 attempted = (Turn("assistant", text),) if text.strip() else ()
-                turns = (*turns, *attempted, Turn("user", prompt.correct(inquiry, inquiry.refused)))
+                turns = (
+                    *turns,
+                    *attempted,
+                    Turn("user", prompt.compose_correction(inquiry, inquiry.refused)),
+                )
             elif settings.gather_ms and inquiry.handle is not UNSET:
                 member = Member(inquiry, tool)
                 together = partial(self._ask_together, settings, key, exchange.conversation)
@@ -232,10 +242,10 @@ class LlmBackend(Backend):
     ) -> dict[str, str]:
         inquiries = [member.inquiry for member in members]
         try:
-            schema = fit(prompt.schema_of_all(inquiries), self._provider.dialect)
+            schema = fit(prompt.make_joint_schema(inquiries), self._provider.dialect)
         except UnsupportedSchema:
             return {}
-        calls = self._provider.open_calls(conversation.messages)
+        calls = self._provider.find_open_calls(conversation.messages)
         paused: dict[int, str] = {}
         for member in members:
             open_calls = [call for at, call in enumerate(calls) if at not in paused]
@@ -245,9 +255,9 @@ class LlmBackend(Backend):
             asks = find_paused(open_calls, call_id, member.tool)
             at = next((at for at, call in enumerate(calls) if call is asks), None)
             if at is not None:
-                paused[at] = prompt.paused(member.inquiry.question)
+                paused[at] = prompt.compose_pause(member.inquiry.question)
         replies = tuple((call, paused.get(at, prompt.ELSEWHERE)) for at, call in enumerate(calls))
-        question = prompt.ask_all([(member.inquiry, member.tool) for member in members])
+        question = prompt.compose_questions([(member.inquiry, member.tool) for member in members])
         if settings.max_tokens is not None:
             settings = msgspec.structs.replace(
                 settings, max_tokens=settings.max_tokens * len(members)
@@ -282,8 +292,8 @@ def _group_key(settings: LlmSettings, key: str | None, inquiry: Inquiry) -> Hash
     return settings, key, inquiry.session, hashlib.sha256(context).digest()
 
 
-def _table(inquiry: Inquiry) -> Mapping[str, object] | None:
-    """Return the definition's settings for a model; None with other targets only."""
+def _find_settings(inquiry: Inquiry) -> Mapping[str, object] | None:
+    """Return the definition's settings for a model, perhaps empty; None if it names a user alone."""
     target = inquiry.target
     if not isinstance(target, dict):
         return {}

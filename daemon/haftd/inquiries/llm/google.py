@@ -36,11 +36,12 @@ _RETRIABLE = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER")
 
 
 class Google(Provider):
-    """A message `{role, content}` with a text becomes `{role, parts}`."""
+    """A message `{role, content}` with a text becomes `{role, parts}`; with the role `system`, part of
+    the system instruction, unless the context has one."""
 
     dialect = "google"
 
-    def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
+    def find_open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
         last = len(messages) - 1
         answered: Counter[tuple[str | None, str | None]] = Counter()
         if last >= 0 and (

@@ -11,6 +11,7 @@ from haftd.lazy_pattern import lazy_pattern
 from haftd.ownership import why_replaceable
 
 _MAX_KEY_BYTES = 64 * 1024
+"""Read of a key's file: more than any key has, so that the rest is seen to be none."""
 _KEY = lazy_pattern(r"[\x21-\x7e]{1,8192}")
 
 
@@ -20,10 +21,10 @@ class NoKey(Exception):
 
 
 def read_key(settings: LlmSettings, environ: Mapping[str, str]) -> str | None:
-    """Return the key, or None if none is configured. Other users must have no access to a key's
-    file. Raises `NoKey`."""
+    """Return the key, or None if none is configured. A key's file must belong to this user, with no
+    access for others. Raises `NoKey`."""
     if settings.key_file is not None:
-        place, key = settings.key_file, _from_file(settings.key_file)
+        place, key = settings.key_file, _read_file(settings.key_file)
     elif settings.key_env is not None:
         place, key = settings.key_env, environ.get(settings.key_env, "").strip()
         if not key:
@@ -34,11 +35,11 @@ def read_key(settings: LlmSettings, environ: Mapping[str, str]) -> str | None:
     else:
         return None
     if not _KEY.fullmatch(key):
-        raise NoKey(f"what is in {place} is no key: it must be one word of plain characters")
+        raise NoKey(f"the content of {place} is not a key: it must be one word of printable ASCII")
     return key
 
 
-def _from_file(path: str) -> str:
+def _read_file(path: str) -> str:
     try:
         # A FIFO would block, and a terminal become the controlling one.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
@@ -48,7 +49,7 @@ def _from_file(path: str) -> str:
         status = os.fstat(descriptor)
         mode = stat.S_IMODE(status.st_mode)
         if not stat.S_ISREG(status.st_mode):
-            raise NoKey(f"the key file {path} is no file")
+            raise NoKey(f"the key file {path} is not a regular file")
         if status.st_uid != os.geteuid():
             raise NoKey(f"the key file {path} belongs to user {status.st_uid}, it must be yours")
         if mode & 0o077:

@@ -31,7 +31,7 @@ from .provider import (
 class Ollama(Provider):
     dialect = "ollama"
 
-    def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
+    def find_open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
         answered: Counter[str | None] = Counter()
         for message in reversed(messages):
             if message.get("role") == "tool":

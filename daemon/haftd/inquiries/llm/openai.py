@@ -34,7 +34,7 @@ _SYSTEM_ROLES = ("system", "developer")
 class OpenAI(Provider):
     dialect = "openai"
 
-    def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
+    def find_open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
         answered = set()
         for message in reversed(messages):
             if message.get("role") == "tool":

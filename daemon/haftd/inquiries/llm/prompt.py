@@ -21,14 +21,15 @@ ELSEWHERE = "Still running."
 """Reply to another call of the turn."""
 
 _MAX_TEXT = 1 << 20
+"""Characters of a model's text, so that decoding takes some 30 ms at most."""
 _FENCE = lazy_pattern(r"\A```[a-z]*\s*\n(.*)\n```\Z", re.DOTALL)
 
 
-def paused(question: Question) -> str:
+def compose_pause(question: Question) -> str:
     return f"Tool paused: {question.text}"
 
 
-def ask(inquiry: Inquiry, tool: str) -> str:
+def compose_question(inquiry: Inquiry, tool: str) -> str:
     question = inquiry.question
     parts = [] if inquiry.handle is UNSET else [f"The tool {tool} requires additional input."]
     if question.pre_amble:
@@ -41,7 +42,7 @@ def ask(inquiry: Inquiry, tool: str) -> str:
     return "\n\n".join(parts)
 
 
-def ask_all(questions: Sequence[tuple[Inquiry, str]]) -> str:
+def compose_questions(questions: Sequence[tuple[Inquiry, str]]) -> str:
     parts = ["Several tools require additional input."]
     for inquiry, tool in questions:
         question = inquiry.question
@@ -60,7 +61,7 @@ def ask_all(questions: Sequence[tuple[Inquiry, str]]) -> str:
     return "\n\n".join(parts)
 
 
-def schema_of_all(inquiries: Sequence[Inquiry]) -> dict[str, Any]:
+def make_joint_schema(inquiries: Sequence[Inquiry]) -> dict[str, Any]:
     """Return the schema of several answers: a property per inquiry id."""
     return {
         "type": "object",
@@ -73,7 +74,7 @@ def schema_of_all(inquiries: Sequence[Inquiry]) -> dict[str, Any]:
 
 
 def read_all(inquiries: Sequence[Inquiry], text: str) -> dict[str, str]:
-    """Return each answer's unchecked text by inquiry id, perhaps empty."""
+    """Return each answer by inquiry id, as unchecked text for `read_text`; empty if it is missing."""
     try:
         reply = _read_object(text)
     except InvalidAnswer:
@@ -86,7 +87,7 @@ def read_all(inquiries: Sequence[Inquiry], text: str) -> dict[str, str]:
     }
 
 
-def correct(inquiry: Inquiry, refused: str) -> str:
+def compose_correction(inquiry: Inquiry, refused: str) -> str:
     """Return the turn after a wrong answer; `refused` is a sentence about the fault."""
     return f"That is no answer: {refused}\n\n{_form(inquiry)}"
 
@@ -119,7 +120,8 @@ def _json(value: Any) -> str:
 
 
 def read_text(inquiry: Inquiry, text: str) -> dict[str, Any]:
-    """Return the unchecked reply in a model's text; raises `InvalidAnswer` without one."""
+    """Return the unchecked reply, `answer` and perhaps `inquiry_id`, in a model's text. Raises
+    `InvalidAnswer` for another object or none."""
     reply = _read_object(text)
     if not {"answer"} <= set(reply) <= {"answer", "inquiry_id"}:
         raise InvalidAnswer("it is no object of `inquiry_id` and `answer` alone")

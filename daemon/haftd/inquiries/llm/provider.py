@@ -37,16 +37,16 @@ class OpenCall(msgspec.Struct, frozen=True):
     name: str
 
 
-def is_none(context: object) -> bool:
-    """True without a conversation: `vars` are for the tool."""
+def has_no_conversation(context: object) -> bool:
+    """True if the context is absent, or has only `vars`, which are for the tool."""
     has_only_vars = isinstance(context, dict) and context.keys() == {"vars"}
     return context is UNSET or context is None or has_only_vars
 
 
 def read_context(context: object) -> Conversation:
-    """Return the conversation in a list of messages, or in a request body with `messages` or
-    `contents`, system prompt and `tools`. Raises `NoConversation`."""
-    if is_none(context):
+    """Return the conversation: of a list of messages, or of a request body with `messages` or
+    `contents`, system prompt and `tools`; empty without a context. Raises `NoConversation`."""
+    if has_no_conversation(context):
         return Conversation()
     if isinstance(context, list):
         return Conversation(_messages(context))
@@ -73,7 +73,8 @@ def _messages(value: object) -> tuple[Message, ...]:
 
 
 def find_paused(calls: Sequence[OpenCall], call_id: str, tool: str) -> OpenCall | None:
-    """Return the open call that asks: by id, else by name, else the only one."""
+    """Return the open call that asks: the one with this id, else the first of this tool, else the
+    only one; None if there are several others."""
     for call in calls:
         if call.id == call_id:
             return call
@@ -139,8 +140,8 @@ class Provider(Protocol):
 
     dialect: str
 
-    def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
-        """Return the unanswered calls at the conversation's end."""
+    def find_open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
+        """Return the calls of the model's last turn that no result follows."""
 
     def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request: ...
 
@@ -154,6 +155,7 @@ def fit(schema: dict[str, Any], dialect: str) -> dict[str, Any]:
 
 
 def value_at(value: Any, *path: str | int) -> Any:
+    """Return the value at a path of keys and indices in decoded JSON; None if there is none."""
     for step in path:
         if isinstance(step, str) and isinstance(value, dict):
             value = value.get(step)

@@ -16,10 +16,13 @@ from haftd.redaction import Redacted
 from .provider import value_at
 
 _RETRIED = (408, 409, 425, 429)
+"""Statuses below 500 that pass by themselves: request timeout, conflict, too early, too many requests."""
 _MIN_PAUSE_S = 0.5
 _MAX_PAUSE_S = 30.0
 _MAX_RETRY_AFTER_S = 60.0
+"""Longest `Retry-After` that is waited for; a longer one ends the attempts, as a call waits meanwhile."""
 _REASON = lazy_pattern(r"[A-Za-z_]{3,40}")
+"""An error code, and never a sentence, which could quote the request or the key."""
 
 
 class Unsent(msgspec.Struct, frozen=True):
@@ -57,30 +60,32 @@ Decision = Pause | GiveUp | None
 def decide(
     outcome: Outcome, settings: LlmSettings, *, tries: int, chance: float, now: float
 ) -> Decision:
-    """Return the decision after `tries` attempts; `chance` is from 0 to 1, `now` the wall clock.
-    The pause doubles, with jitter on its second half, and is never shorter than the server's
-    `Retry-After`."""
+    """Return the decision after `tries` attempts; `chance` is from 0 to 1, `now` the Unix time.
+    The pause doubles up to `_MAX_PAUSE_S`, with jitter on its second half, and is never shorter than
+    the server's `Retry-After`."""
     if isinstance(outcome, Received):
         if outcome.status == 200:
             return None
         if outcome.status not in _RETRIED and outcome.status < 500:
-            return GiveUp(_final(outcome, settings))
-    why = outcome.why if isinstance(outcome, Unsent) else f"answered with {_status(outcome)}"
+            return GiveUp(_explain_status(outcome, settings))
+    why = (
+        outcome.why if isinstance(outcome, Unsent) else f"answered with {_describe_status(outcome)}"
+    )
     if tries >= settings.attempts:
         times = "" if tries == 1 else f", {tries} times"
         return GiveUp(f"the model's server {why}{times}")
-    asked = _retry_after_s(outcome.headers, now) if isinstance(outcome, Received) else 0.0
+    asked = _read_retry_after_s(outcome.headers, now) if isinstance(outcome, Received) else 0.0
     if asked > _MAX_RETRY_AFTER_S:
-        return GiveUp(f"the model's server {why} and wants to be left alone for {asked:.0f} s")
+        return GiveUp(f"the model's server {why} and asks to wait for {asked:.0f} s")
     # A float overflows: the exponent is limited.
     whole = min(_MIN_PAUSE_S * 2 ** min(tries - 1, 16), _MAX_PAUSE_S)
     return Pause(max(asked, whole / 2 + whole / 2 * chance))
 
 
-def _final(outcome: Received, settings: LlmSettings) -> str:
-    status = _status(outcome)
+def _explain_status(outcome: Received, settings: LlmSettings) -> str:
+    status = _describe_status(outcome)
     if 300 <= outcome.status < 400:
-        return f"the model's server sends elsewhere ({status}); a key is sent to `inquiry.llm.url` only"
+        return f"the model's server redirects ({status}); a key is sent to `inquiry.llm.url` only"
     match outcome.status:
         case 401 | 403:
             place = settings.key_env or settings.key_file
@@ -94,24 +99,24 @@ def _final(outcome: Received, settings: LlmSettings) -> str:
     return f"the model's server refused the request ({status})"
 
 
-def _status(outcome: Received) -> str:
+def _describe_status(outcome: Received) -> str:
     """Return the status and the provider's error code, all that messages may show of the body."""
     try:
         body = msgspec.json.decode(outcome.body)
     except (msgspec.DecodeError, RecursionError, ValueError):
         body = None
     words = [value_at(body, "error", key) for key in ("code", "type", "status")]
-    return f"HTTP {outcome.status}{_word(words)}"
+    return f"HTTP {outcome.status}{_choose_word(words)}"
 
 
-def _word(words: list[Any]) -> str:
+def _choose_word(words: list[Any]) -> str:
     for word in words:
         if isinstance(word, str) and _REASON.fullmatch(word):
             return f" {word}"
     return ""
 
 
-def _retry_after_s(headers: Mapping[str, str], now: float) -> float:
+def _read_retry_after_s(headers: Mapping[str, str], now: float) -> float:
     milliseconds, seconds = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
     if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", milliseconds):
         return float(milliseconds) / 1000

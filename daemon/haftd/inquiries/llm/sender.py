@@ -1,5 +1,5 @@
 """Sender of requests to a provider, over an httpx transport with small reads and a limit on bytes
-before the reply; only this module speaks HTTP."""
+before the reply."""
 
 from __future__ import annotations
 
@@ -36,12 +36,15 @@ for _name in ("httpx", "httpcore"):
 
 
 _READ_SIZE = 2048
+"""Bytes; h11 parses a read without a checkpoint."""
 MAX_BEFORE_REPLY = 32_768
+"""Bytes of status lines, headers and interim replies before a reply's content, some times what servers
+send."""
 
 
 class Transport(httpx.AsyncHTTPTransport):
     """Transport of one request and its repetitions. Call `reset` before each, and set `is_answered`
-    when the reply has begun. Small reads: h11 parses one without a checkpoint."""
+    when the reply's headers have arrived."""
 
     def __init__(self, verify: ssl.SSLContext | bool) -> None:
         super().__init__(verify=verify, trust_env=False)
@@ -146,11 +149,11 @@ class Sender:
         self._trust: ssl.SSLContext | None = None
 
     async def send(self, request: Request, settings: LlmSettings) -> Any:
-        """Return the decoded reply. Raises `InquiryFailed`. Repetitions share one connection,
-        closed also on cancellation."""
+        """Return the decoded reply. Raises `InquiryFailed`. Repetitions share a connection that the
+        server keeps open; it is closed at the end, also on cancellation."""
         data = msgspec.json.encode(request.body)
         tries = 0
-        transport = Transport(await self._verify(settings.url))
+        transport = Transport(await self._choose_trust(settings.url))
         async with httpx.AsyncClient(
             transport=transport,
             trust_env=False,
@@ -159,7 +162,7 @@ class Sender:
         ) as client:
             while True:
                 transport.reset()
-                outcome = await self._once(client, transport, request, data, settings)
+                outcome = await self._send_once(client, transport, request, data, settings)
                 tries += 1
                 decision = decide(
                     outcome, settings, tries=tries, chance=self._chance(), now=self._wall()
@@ -173,20 +176,22 @@ class Sender:
                         log.info("model not reached", outcome=repr(outcome), again_in=seconds)
                         await self._sleep(seconds)
         if not isinstance(outcome, Received):
-            raise AssertionError("what is to be read was received")
+            raise AssertionError("only a received reply is read")
         try:
             return msgspec.json.decode(outcome.body)
         except (msgspec.DecodeError, RecursionError, ValueError):
-            raise InquiryFailed("the model's server answered with what is no JSON") from None
+            raise InquiryFailed(
+                "the model's server answered with a body that is not JSON"
+            ) from None
 
-    async def _verify(self, url: str) -> ssl.SSLContext | bool:
+    async def _choose_trust(self, url: str) -> ssl.SSLContext | bool:
         if not url.startswith("https:"):
-            return False  # reading the stores takes a while
+            return False  # reading the certificate stores takes a while
         if self._trust is None:
-            self._trust = await trio.to_thread.run_sync(_trust)
+            self._trust = await trio.to_thread.run_sync(_load_trust)
         return self._trust
 
-    async def _once(
+    async def _send_once(
         self,
         client: httpx.AsyncClient,
         transport: Transport,
@@ -202,7 +207,9 @@ class Sender:
                 reason = first_reason(error) or str(error)[:200] or "no connection"
                 return Unsent(f"cannot be reached ({reason})")
             except httpx.InvalidURL:
-                raise InquiryFailed("`inquiry.llm.url` is no URL that can be asked") from None
+                raise InquiryFailed(
+                    "`inquiry.llm.url` is not a URL that can be requested"
+                ) from None
             except httpx.HTTPError as error:
                 return Unsent(f"broke off ({type(error).__name__})")
         if body.is_too_long:
@@ -232,7 +239,9 @@ class Sender:
         async with client.stream("POST", url, headers=headers, content=data) as response:
             transport.is_answered = True
             if response.headers.get("content-encoding", "identity") != "identity":
-                raise InquiryFailed("the model's server answered in an encoding nobody asked for")
+                raise InquiryFailed(
+                    "the model's server answered in a content encoding that was not requested"
+                )
             async for part in response.aiter_raw():
                 body.take(part)
                 if body.parts % _PARTS_PER_TURN == 0:
@@ -261,7 +270,7 @@ class _Body:
             self.data += part
 
 
-def _trust() -> ssl.SSLContext:
+def _load_trust() -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=certifi.where())
     context.load_default_certs()
     return context
