@@ -13,7 +13,7 @@ import pexpect
 import pytest
 
 from haft.__main__ import main
-from haft.cli.commands.spawn import made_up_id
+from haft.cli.commands.spawn import generate_id
 from tests.client.conftest import Serve
 from tests.client.fake import LATER, FakeDaemon, Peer, Refuse, hello, running, stopped
 
@@ -69,7 +69,7 @@ def test_a_spawn_without_an_id_gets_a_free_one(serve: Serve, capsys: Capture) ->
 
 def test_a_generated_id_is_valid_for_any_tool_name() -> None:
     for tool in ("run", "_x", "é", "mcp.github.create_issue", "x" * 80, "a b"):
-        assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}", made_up_id(tool))
+        assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}", generate_id(tool))
 
 
 def test_ps_leaves_out_completed_calls(serve: Serve, capsys: Capture) -> None:

@@ -41,19 +41,19 @@ def _type(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
         ("apply s1 --line --eof", "haft apply: --line wants a value"),
         ("fetch s1 more", "haft fetch: unrecognized arguments: more"),
         ("fetch s1 --fast", "haft fetch: unrecognized arguments: --fast"),
-        ("spawn run --id x ls -la", "haft spawn: a command stands behind --, as in: -- ls -la"),
+        ("spawn run --id x ls -la", "haft spawn: write the command after --, as in: -- ls -la"),
         (
             "spawn server --id x port=80 --bind a --x=",
             "haft spawn: an argument of the tool is given by --arg, as in: --arg port=80 --arg bind=a --arg x=",
         ),
         (
             "spawn run --id x CC=gcc make",
-            "haft spawn: a command stands behind --, as in: -- CC=gcc make",
+            "haft spawn: write the command after --, as in: -- CC=gcc make",
         ),
-        ("spawn run --id x --fast", "haft spawn: a command stands behind --, as in: -- --fast"),
+        ("spawn run --id x --fast", "haft spawn: write the command after --, as in: -- --fast"),
         (
             "spawn shell work2",
-            "haft spawn: the handle's name is given by --id, as in: haft spawn shell --id work2",
+            "haft spawn: the handle's id is given by --id, as in: haft spawn shell --id work2",
         ),
         (
             "spawn sh -c x",
@@ -61,11 +61,11 @@ def _type(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
         ),
         (
             "spawn sh work",
-            "haft spawn: a command is run by: haft run -- sh work; the handle's name is given by --id, as in: haft spawn sh --id work",
+            "haft spawn: a command is run by: haft run -- sh work; the handle's id is given by --id, as in: haft spawn sh --id work",
         ),
         (
             "spawn nosuch-tool a b",
-            "haft spawn: only the tool `run` takes a command, behind --, as in: haft run -- a b",
+            "haft spawn: only the tool `run` takes a command, after --, as in: haft run -- a b",
         ),
         (
             "logs a -n x",
@@ -228,11 +228,11 @@ def test_messages_use_the_command_lines_terms(serve: Serve, capsys: Capture) -> 
         ("`input.keys` names no key", "`--keys` names no key"),
         (
             "arguments: give exactly one of `argv`, `command`.",
-            "arguments: give a command behind `--`, or a script by `--arg command=…`.",
+            "arguments: give a command after `--`, or a script by `--arg command=…`.",
         ),
         (
             "arguments: give exactly one of `argv`, `command`; it has `argv` and `command`.",
-            "arguments: give a command behind `--`, or a script by `--arg command=…`; both are given.",
+            "arguments: give a command after `--`, or a script by `--arg command=…`; both are given.",
         ),
         ("`args.path` is missing", "`--arg path` is missing"),
         ("`view` is `screen`, `call_id`", "`--view` is `screen`, `--call-id`"),

@@ -23,9 +23,9 @@ from haft.cli.options import (
     open_address,
     require_local,
     seconds,
+    split_at_dashes,
     suggestion,
     whole,
-    words_behind,
 )
 from haft.local_address import Local
 
@@ -193,7 +193,7 @@ def test_a_whole_number_is_within_its_bounds() -> None:
 def test_the_words_behind_the_first_dashes_are_another_commands(
     words: list[str], split: tuple[list[str], list[str] | None]
 ) -> None:
-    assert words_behind(words) == split
+    assert split_at_dashes(words) == split
 
 
 def test_a_suggestion_is_one_close_word() -> None:

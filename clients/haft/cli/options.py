@@ -172,7 +172,7 @@ class Parser(argparse.ArgumentParser):
         """Read a command's own words into `options`, wherever its options stand."""
         self._words = words
         _, left = self.parse_known_args(words, options)
-        _, behind = words_behind(list(words))
+        _, behind = split_at_dashes(list(words))
         spare = [word for word in left if word != "--"]
         # argparse leaves optional positionals empty as soon as an option follows.
         loose = [word for word in spare if word == "-" or word[:1] != "-" or word in (behind or ())]
@@ -460,8 +460,9 @@ def require_local(options: argparse.Namespace, *, subject: str) -> None:
     )
 
 
-def words_behind(arguments: list[str]) -> tuple[list[str], list[str] | None]:
-    """Split at the first `--`: the words behind are another command's."""
+def split_at_dashes(arguments: list[str]) -> tuple[list[str], list[str] | None]:
+    """Return the words before the first `--`, and those after it, which are another command's; None
+    without a `--`."""
     if "--" not in arguments:
         return arguments, None
     at = arguments.index("--")

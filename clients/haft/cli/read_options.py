@@ -201,7 +201,8 @@ def _awaited_action(options: argparse.Namespace, id: object, *, patience: float)
         return None
 
 
-def finish(haft: BlockingConnection, options: argparse.Namespace, encoded: bytes) -> int:
+def print_state(haft: BlockingConnection, options: argparse.Namespace, encoded: bytes) -> int:
+    """Print the encoded state, and a wait without its condition; return the exit status."""
     state = checked_state(encoded)
     if options.json:
         show.document(encoded)

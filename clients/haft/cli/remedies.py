@@ -23,10 +23,10 @@ _BUILTINS = frozenset(
 _FIRST_NAME = re.compile(r"[^.\[]+")
 
 
-def of_missing_program(words: Sequence[str]) -> str | None:
+def explain_missing_program(words: Sequence[str]) -> str | None:
     """Describe the command that was meant where its first word names no program; None if unknown.
 
-    >>> of_missing_program(["ls | wc"])
+    >>> explain_missing_program(["ls | wc"])
     "`|` needs a shell: haft run -- sh -c 'ls | wc'"
     """
     first = words[0]
@@ -56,7 +56,7 @@ def _split(text: str) -> list[str]:
         return [text]
 
 
-def of_refused_start(
+def explain_refused_start(
     haft: Haft, tool: str, words: Sequence[str] | None, refused: RemoteError
 ) -> str | None:
     """Describe how to write the start that the daemon has refused; None if unknown."""
@@ -65,7 +65,7 @@ def of_refused_start(
         case "tool_not_found" if shutil.which(tool):
             return f"to run the program: haft run -- {shlex.join([tool, *(words or ())])}"
         case "spawn_failed" if data.get("reason") == "program" and words:
-            return of_missing_program(words)
+            return explain_missing_program(words)
         case "invalid_arguments":
             return _of_arguments(haft, tool, data.get("problems", ()))
     return None

@@ -27,7 +27,7 @@ _NO = {"n", "no", "false"}
 def read_arguments(
     pairs: list[str], document: str | None, words: list[str] | None
 ) -> dict[str, Any]:
-    """Merge a tool's arguments: `--args`, then each `--arg`, then the words behind `--`."""
+    """Merge a tool's arguments: `--args`, then each `--arg`, then the words after `--`."""
     arguments: dict[str, Any] = {}
     if document is not None:
         arguments = read_json(document, "--args")
@@ -48,7 +48,7 @@ def read_arguments(
         )
     if words is not None:
         if not words:
-            raise UsageError("there is no command behind --")
+            raise UsageError("there is no command after --")
         arguments["argv"] = [unicode(word, "an argument") for word in words]
     return arguments
 

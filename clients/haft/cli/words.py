@@ -69,7 +69,7 @@ def in_our_words(text: str) -> str:
     text = _NAMED.sub(lambda match: f"`{_WORDS[match[1]]}`", text)
     text = _SIGNAL.sub(r"--signal \1", _INPUT.sub(r"`--\1`", text))
     text = text.replace(
-        _COMMAND_OR_SCRIPT, "give a command behind `--`, or a script by `--arg command=…`"
+        _COMMAND_OR_SCRIPT, "give a command after `--`, or a script by `--arg command=…`"
     )
     text = text.replace(_BOTH_GIVEN, "; both are given")
     text = text.replace(_ANOTHER_PATH, "or set another PATH").replace(

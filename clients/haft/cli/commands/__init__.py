@@ -1,4 +1,4 @@
 """Commands of `haft`, a module each (`COMMANDS` says which): `EPILOG`, `configure` the parser, `run`.
 
-Optional: `USAGE`, `parse` for words behind `--`, `explain_unexpected`, the message about unexpected words.
+Optional: `USAGE`, `parse` for words after `--`, `explain_unexpected`, the message about unexpected words.
 """

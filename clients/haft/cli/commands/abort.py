@@ -17,7 +17,7 @@ from ...errors import RemoteError
 from ...requests import drop_unset
 from .. import show
 from ..options import connect, whole
-from ..read_options import call_awaiting_approval, finish
+from ..read_options import call_awaiting_approval, print_state
 from ..statuses import Status
 from ..words import in_our_words
 
@@ -77,7 +77,7 @@ _End = HandleState | _Earlier | _Dropped | RemoteError
 
 def _end_one(haft: Haft, options: argparse.Namespace, fields: dict[str, object]) -> None:
     try:
-        finish(haft, options, call_awaiting_approval(haft, options, "abort", fields))
+        print_state(haft, options, call_awaiting_approval(haft, options, "abort", fields))
     except RemoteError as refused:
         end = _sorted(refused)
         if isinstance(end, RemoteError):
@@ -119,7 +119,7 @@ def _show(haft: Haft, options: argparse.Namespace, end: _End) -> None:
     elif isinstance(end, _Earlier):
         show.line(f"{show.state_line(msgspec.to_builtins(end.state))}, had ended already", "dim")
     else:
-        finish(haft, options, msgspec.json.encode(end))
+        print_state(haft, options, msgspec.json.encode(end))
 
 
 def _document(ends: list[_End]) -> bytes:

@@ -21,7 +21,7 @@ from ..read_options import (
     WAIT_OF_A_PROGRAM,
     add_read_options,
     call_awaiting_approval,
-    finish,
+    print_state,
     read_params,
 )
 from ..typed_states import answer_example, state_of
@@ -88,7 +88,9 @@ def run(options: argparse.Namespace) -> int:
         content = {"input": form} if answer is None else _answer(haft, options, answer)
         fields = {"id": options.id, **content, **read_params(options)}
         try:
-            return finish(haft, options, call_awaiting_approval(haft, options, "apply", fields))
+            return print_state(
+                haft, options, call_awaiting_approval(haft, options, "apply", fields)
+            )
         except RemoteError as refused:
             if refused.kind == "invalid_answer" and answer is None:
                 options.remedy = _answering(haft, options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..options import connect_plainly
-from ..read_options import add_read_options, call_awaiting_approval, finish, read_params
+from ..read_options import add_read_options, call_awaiting_approval, print_state, read_params
 
 EPILOG = """\
 examples:
@@ -25,4 +25,4 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     with connect_plainly(options) as haft:
         fields = {"id": options.id, **read_params(options)}
-        return finish(haft, options, call_awaiting_approval(haft, options, "fetch", fields))
+        return print_state(haft, options, call_awaiting_approval(haft, options, "fetch", fields))

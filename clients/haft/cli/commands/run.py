@@ -30,11 +30,11 @@ from ..options import (
     report_silence,
     root_at,
     session,
-    words_behind,
+    split_at_dashes,
 )
 from ..read_options import AwaitingApproval
 from ..relay import STDIN, STDOUT, Relay
-from ..remedies import of_missing_program
+from ..remedies import explain_missing_program
 from ..statuses import Status
 from ..terminal.own_terminal import drop_late_messages
 from ..terminal.pollable_client import PollableClient
@@ -42,10 +42,11 @@ from . import attach
 from .spawn import (
     APPROVAL_MS,
     FOLDER_OPTIONS,
+    MAX_GENERATED_IDS,
     UNREAD,
     VARIABLE_OPTIONS,
-    environment,
-    made_up_id,
+    generate_id,
+    read_environment,
 )
 
 USAGE = "haft run [-d] [--rm] [--id ID] [options] -- COMMAND…"
@@ -94,7 +95,6 @@ exec "$@"
 """
 """A program of any shell: execute the arguments; those with a backslash are escaped as for `printf %b`."""
 _ESCAPES = {0xDC00 + byte: f"\\0{byte:03o}" for byte in range(0x80, 0x100)}
-_TRIES = 20
 _MAX_SIZE = 1000
 
 
@@ -115,10 +115,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> None:
     options.failure_status = _FAILED
-    own, options.words = words_behind(arguments)
+    own, options.words = split_at_dashes(arguments)
     parser.read(own, options)
     if options.words is not None and not options.words:
-        raise UsageError("there is no command behind --")
+        raise UsageError("there is no command after --")
 
 
 def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str | None:
@@ -134,7 +134,7 @@ def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str
         return f"to set variables, use env: haft run -- env {variable} {command}"
     if options.words is not None or words[0].startswith("-"):
         return None
-    return f"a command stands behind --, as in: haft run -- {shlex.join(words)}"
+    return f"write the command after --, as in: haft run -- {shlex.join(words)}"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -157,7 +157,7 @@ def run(options: argparse.Namespace) -> int:
     fields = {
         "tool": "run",
         "args": args,
-        **drop_unset(env=environment(options, "haft run")),
+        **drop_unset(env=read_environment(options, "haft run")),
         "wait": "none",
         **UNREAD,
         "split_stderr": True,
@@ -173,7 +173,7 @@ def run(options: argparse.Namespace) -> int:
             if reason == "program" and is_here:
                 options.failure_status = _NOT_RUN
             elif reason == "program":
-                options.remedy = of_missing_program(options.words)
+                options.remedy = explain_missing_program(options.words)
         if refused.kind == "limit_exceeded" and (refused.data or {}).get("limit") == "max_values":
             raise UsageError(
                 f"the command has {len(options.words):,} arguments, and one message has room for some 100,000 "
@@ -226,8 +226,8 @@ def _started(options: argparse.Namespace, fields: dict[str, object], *, terminal
     id = getattr(options, "id", None)
     address = chosen_address(options)
     chosen, root = session(options), root_at(address, options)
-    for _ in range(_TRIES):
-        options.id = id or made_up_id(os.path.basename(options.words[0]) or "run")  # noqa: PTH119
+    for _ in range(MAX_GENERATED_IDS):
+        options.id = id or generate_id(os.path.basename(options.words[0]) or "run")  # noqa: PTH119
         client = PollableClient(
             open_address(address, start=True), session=chosen, root=root, name="haft run"
         )
@@ -240,7 +240,7 @@ def _started(options: argparse.Namespace, fields: dict[str, object], *, terminal
                 raise
         except ConnectionLost as fault:
             raise ConnectionLost(f"{fault}; `haft ps` shows if {options.id} runs on") from fault
-    raise UsageError(f"{_TRIES} made-up names were taken; name the handle with --id")
+    raise UsageError(f"{MAX_GENERATED_IDS} generated ids were taken; choose one by --id")
 
 
 def _joined(

@@ -14,7 +14,7 @@ from ...requests import drop_unset
 from ..options import UsageError, connect, is_remote, non_empty
 from . import attach
 from .run import exit_status
-from .spawn import UNREAD, environment
+from .spawn import UNREAD, read_environment
 
 _TOOL = "user_shell"
 _HANDLE_EXISTS = -32002
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         args = {"rows": min(size.lines, 1000), "cols": min(size.columns, 1000)}
     if (program := os.environ.get("SHELL")) and not is_remote(options):
         args["program"] = program
-    fields = drop_unset(tool=_TOOL, args=args, env=environment(options), wait="none", **UNREAD)
+    fields = drop_unset(tool=_TOOL, args=args, env=read_environment(options), wait="none", **UNREAD)
     with connect(options, start=True) as haft:
         id = getattr(options, "id", None)
         for number in range(1, _MAX_NUMBER):

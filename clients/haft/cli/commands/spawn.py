@@ -17,15 +17,15 @@ from haft_protocol.methods import ID_FORM
 from ...errors import RemoteError
 from ...requests import drop_unset
 from .. import show
-from ..options import Parser, UsageError, connect, is_remote, non_empty, words_behind
+from ..options import Parser, UsageError, connect, is_remote, non_empty, split_at_dashes
 from ..read_options import (
     WAIT_OF_A_PROGRAM,
     add_read_options,
     call_awaiting_approval,
-    finish,
+    print_state,
     read_params,
 )
-from ..remedies import of_refused_start
+from ..remedies import explain_refused_start
 from ..replies import checked_state
 from ..values import read_arguments
 
@@ -33,30 +33,33 @@ if TYPE_CHECKING:
     from ...client import Haft
 
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
-"""Without look-alikes."""
+"""Characters of generated ids: no two of them look alike, as 1, l and i do."""
+MAX_GENERATED_IDS = 20
+"""Attempts to generate an id that no handle has."""
 APPROVAL_MS = 250
-"""Time for a decision without a person: remembered, or by a program."""
+"""How long a start that does not wait for output waits for an approval without a person: a remembered
+one, or a program's."""
 UNREAD = {"cursor": 0, "max_bytes": 0}
-"""Params of a start whose output is not shown: neither that nor the end is read for the session."""
-_TRIES = 20
+"""Params of a start whose reply is not shown: it has no output, and with a cursor neither output nor the
+end is marked as read in the session."""
 _END_S = 0.03
-"""Time for the end of a program that has printed something."""
-_OF_A_READ = ("wait", "pattern", "timeout_ms", "quiet_ms", "view", "max_bytes")
+"""Longest wait for the end of a program that has just printed something."""
 FOLDER_OPTIONS = ("--cwd", "--chdir", "--workdir", "-C", "-w")
-"""Options of env and docker in place of `--root`."""
+"""Options by which env (-C), docker (-w) and others take the folder; haft takes `--root`."""
 VARIABLE_OPTIONS = ("--env", "-e")
+"""Options by which docker takes variables; haft passes on those of the shell."""
 _COMMAND_TOOL = "run"
 
 _ARGUMENT = re.compile(r"(?P<dashes>--)?(?P<key>[A-Za-z_][\w-]*)(?:=(?P<value>.*))?", re.DOTALL)
 
 USAGE = "haft spawn TOOL [--id ID] [--arg KEY=VALUE]… [options] [-- COMMAND…]"
 EPILOG = """\
-Without --id the handle's name is made from the tool's, and shown with its state.
-`key=value` is a text, read as a number, true or false where the tool takes no text; `key:=json` is JSON. What stands behind `--`
-becomes the argument `argv`, a list.
+Without --id the handle's id is generated from the tool's name, and shown with its state.
+`key=value` is a string, which haftd reads as a number, true or false where the tool takes no string; `key:=json` is JSON. The words
+after `--` become the argument `argv`, an array.
 
-A tool whose definition asks first starts when `haft approve` allows it; --timeout-ms counts from then on. With
---wait none the handle is left pending.
+A tool whose definition asks for approval starts when `haft approve` permits it; --timeout-ms counts from then on. With
+--wait none the command ends while the handle is pending.
 
 examples:
   haft spawn run --id build --wait stopped --timeout-ms 600000 -- make -j4
@@ -70,7 +73,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tool", metavar="TOOL", help="the tool, as `haft tools` names it")
-    parser.add_argument("--id", type=non_empty, help="the handle's name (by default generated)")
+    parser.add_argument("--id", type=non_empty, help="the handle's id (by default generated)")
     parser.add_argument(
         "--arg", action="append", metavar="KEY=VALUE", help="one argument of the tool"
     )
@@ -85,19 +88,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--stdin-from", metavar="ID", help="the handle whose output is its input")
     parser.add_argument(
-        "--clean-env", action="store_true", help="the daemon's environment, not this shell's"
+        "--clean-env", action="store_true", help="start in haftd's environment, not in this shell's"
     )
     add_read_options(parser, cursor=False, wait=WAIT_OF_A_PROGRAM)
 
 
 def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> None:
-    own, options.words = words_behind(arguments)
-    parser.read(own, options)
+    own_words, options.words = split_at_dashes(arguments)
+    parser.read(own_words, options)
 
 
 def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str:
-    """Return the error for a command, an id or arguments in place of options."""
-    tool, spoken = options.tool, shlex.join(words)
+    """Return the error for words that the parser did not expect, with the command line that was
+    probably meant.
+
+    The first guess that fits is taken. An option of env or docker is also an argument in the form
+    `--key value`, and an argument is also a word of a command, so each is looked for before the other.
+    """
+    tool, line = options.tool, shlex.join(words)
     name, is_joined, value = words[0].partition("=")
     rest = [value, *words[1:]] if is_joined else list(words[1:])
     if name in VARIABLE_OPTIONS and rest:
@@ -106,23 +114,23 @@ def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str
         folder = shlex.quote(rest[0]) if rest else "FOLDER"
         command = shlex.join(options.words or rest[1:]) or "COMMAND"
         return f"the folder is given by --root, as in: haft spawn run --root {folder} -- {command}"
-    if arguments := _as_arguments(words):
+    if arguments := _format_as_options(words):
         return f"an argument of the tool is given by --arg, as in: {arguments}"
     if tool == _COMMAND_TOOL:
-        return f"a command stands behind --, as in: -- {spoken}"
-    meant = []
+        return f"write the command after --, as in: -- {line}"
+    guesses = []
     if shutil.which(tool):
-        meant.append(f"a command is run by: haft run -- {shlex.join([tool, *words])}")
+        guesses.append(f"a command is run by: haft run -- {shlex.join([tool, *words])}")
     if len(words) == 1 and re.fullmatch(ID_FORM, words[0]):
-        meant.append(f"the handle's name is given by --id, as in: haft spawn {tool} --id {spoken}")
-    if meant:
-        return "; ".join(meant)
-    return f"only the tool `run` takes a command, behind --, as in: haft run -- {spoken}"
+        guesses.append(f"the handle's id is given by --id, as in: haft spawn {tool} --id {line}")
+    if guesses:
+        return "; ".join(guesses)
+    return f"only the tool `run` takes a command, after --, as in: haft run -- {line}"
 
 
-def _as_arguments(words: Sequence[str]) -> str | None:
-    """Return the words as a tool's arguments if each is `key=value`, `--key=value` or `--key
-    value`."""
+def _format_as_options(words: Sequence[str]) -> str | None:
+    """Return the words as options `--arg KEY=VALUE`, quoted for a shell; None unless all words are
+    `key=value`, `--key=value` or `--key value`."""
     rest = list(words)
     pairs: list[str] = []
     while rest:
@@ -139,7 +147,7 @@ def _as_arguments(words: Sequence[str]) -> str | None:
 
 
 def run(options: argparse.Namespace) -> int:
-    id = getattr(options, "id", None)
+    chosen_id = getattr(options, "id", None)
     source = getattr(options, "stdin_from", None)
     fields = drop_unset(
         tool=options.tool,
@@ -148,42 +156,47 @@ def run(options: argparse.Namespace) -> int:
         ),
         call_id=getattr(options, "call_id", None),
         stdin_from=None if source is None else {"id": source},
-        env=None if getattr(options, "clean_env", False) else environment(options),
+        env=None if getattr(options, "clean_env", False) else read_environment(options),
         approval_timeout_ms=APPROVAL_MS if getattr(options, "wait", None) == "none" else None,
+        **read_params(options),
     )
     with connect(options, start=True) as haft:
-        for _ in range(_TRIES):
-            options.id = id or made_up_id(options.tool)
-            full = {**fields, "id": options.id, **read_params(options)}
+        for _ in range(MAX_GENERATED_IDS):
+            options.id = chosen_id or generate_id(options.tool)
             try:
-                started = call_awaiting_approval(haft, options, "spawn", full)
-                return finish(haft, options, _with_end(haft, options, started))
-            except RemoteError as refused:
-                if id or refused.kind != "handle_exists":
-                    options.remedy = of_refused_start(haft, options.tool, options.words, refused)
+                reply = call_awaiting_approval(haft, options, "spawn", {**fields, "id": options.id})
+                return print_state(haft, options, _print_until_end(haft, options, reply))
+            except RemoteError as error:
+                if chosen_id or error.kind != "handle_exists":
+                    options.remedy = explain_refused_start(haft, options.tool, options.words, error)
                     raise
-    raise UsageError(f"{_TRIES} made-up names were taken; name the handle with --id")
+    raise UsageError(f"{MAX_GENERATED_IDS} generated ids were taken; choose one by --id")
 
 
-def _with_end(haft: Haft, options: argparse.Namespace, started: bytes) -> bytes:
-    """Return the state after the end of a program that ends just after its first output, which is
-    often an error: its end has the status, and the hint at a sandbox. A question counts as an end,
-    as the reply to `await` has the output before it."""
-    if options.json or any(hasattr(options, name) for name in _OF_A_READ):
-        return started
-    state = checked_state(started)
+def _print_until_end(haft: Haft, options: argparse.Namespace, reply: bytes) -> bytes:
+    """Return the state to print, encoded: `reply`, or the state after the end of a program that has
+    printed something and ends within `_END_S`; then print the output in `reply`.
+
+    Such output is often an error, and only the state after the end has the exit status and the hint at a
+    sandbox. A program that asks a question counts as ended. Options for reading, and --json, leave `reply`
+    as it is.
+    """
+    if options.json or read_params(options):
+        return reply
+    state = checked_state(reply)
     if state["state"] != "running" or state.get("waited") != "output":
-        return started
+        return reply
     try:
-        reply = haft.raw("await", {"all": [options.id], "timeout_secs": _END_S})
-        awaited = msgspec.json.decode(reply, type=_Awaited)
+        encoded = haft.raw("await", {"all": [options.id], "timeout_secs": _END_S})
+        awaited = msgspec.json.decode(encoded, type=_Awaited)
     except (RemoteError, msgspec.MsgspecError):
-        return started
-    last = [*awaited.completed, *awaited.waiting]
-    if not last:
-        return started
+        return reply
+    states = [*awaited.completed, *awaited.waiting]
+    if not states:
+        return reply
+    # `await` returns only the output behind that of `reply`.
     show.write(show.text_of(state))
-    return bytes(last[0])
+    return bytes(states[0])
 
 
 class _Awaited(msgspec.Struct):
@@ -191,17 +204,22 @@ class _Awaited(msgspec.Struct):
     waiting: list[msgspec.Raw] = []
 
 
-def made_up_id(tool: str) -> str:
+def generate_id(tool: str) -> str:
     """Return a short handle id for this tool: `run-k7qx`."""
     base = re.sub(r"[^A-Za-z0-9_.-]", "-", tool).lstrip("_.-")[:40] or "handle"
     return f"{base}-{''.join(_LETTERS[byte % len(_LETTERS)] for byte in os.urandom(4))}"
 
 
-def environment(options: argparse.Namespace, command: str = "haft spawn") -> dict[str, str] | None:
-    """Return this shell's environment; None for another machine, where its paths lead nowhere."""
+def read_environment(
+    options: argparse.Namespace, command: str = "haft spawn"
+) -> dict[str, str] | None:
+    """Return this shell's environment; None for another machine, where its paths lead nowhere.
+
+    A variable that is not UTF-8 is left out, with a warning of `command` on stderr.
+    """
     if is_remote(options):
         return None
-    environment: dict[str, str] = {}
+    env: dict[str, str] = {}
     for name, value in os.environ.items():
         try:
             (name + value).encode()
@@ -211,5 +229,5 @@ def environment(options: argparse.Namespace, command: str = "haft spawn") -> dic
             left_out = f"{name!r} is left out of the environment: it is not UTF-8"
             show.line(show_bytes(f"{command}: {left_out}"))
             continue
-        environment[name] = value
-    return environment
+        env[name] = value
+    return env
