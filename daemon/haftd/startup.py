@@ -153,7 +153,7 @@ def recover_processes(
         lock=Path(paths.runtime.recover_lock),
     )
     # A tag in HAFT_OUTER is handed on to tools, which a later scan would take for a dead daemon's.
-    is_due = recovery.has_found_nothing() and not journal.problems and OUTER not in os.environ
+    is_due = recovery.scan_first() and not journal.problems and OUTER not in os.environ
     report = recovery.report() if is_due else recovery.finish()
     _note(report, journal)
     sweep(Path(paths.state, "calls"), home_of(Path(paths.runtime.folder)))

@@ -90,7 +90,7 @@ def test_a_process_that_slips_past_the_first_scan_is_killed_by_the_rest(
     crowd: Crowd, instance: str
 ) -> None:
     recovery = Recovery([], home=HOME)
-    assert recovery.has_found_nothing()
+    assert recovery.scan_first()
     child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 3))
     assert recovery.finish().killed == 1
     assert child.wait() == -9
@@ -100,7 +100,7 @@ def test_the_rest_spares_processes_that_the_living_daemon_starts_meanwhile(
     crowd: Crowd, instance: str
 ) -> None:
     recovery = Recovery([], home=HOME, live=instance)
-    assert recovery.has_found_nothing()
+    assert recovery.scan_first()
     child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 3))
     assert recovery.finish() == Report()
     assert _state(child) == "S"
@@ -113,26 +113,47 @@ def test_only_a_recovery_without_any_find_has_a_rest_for_later(
     gone_record = record_of(crowd.identity(gone), ProcessTag(HOME, instance, 1))
     os.waitid(os.P_PID, gone.pid, os.WEXITED | os.WNOWAIT)
     lost = Recovery([gone_record], home=HOME)
-    assert not lost.has_found_nothing()
+    assert not lost.scan_first()
     assert lost.finish().lost == (gone_record,)
     unlocked = Recovery([], home=HOME, lock=tmp_path / "absent" / "recover.lock")
-    assert not unlocked.has_found_nothing()
+    assert not unlocked.scan_first()
     unlocked.finish()
     child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 3))
     report = Recovery([], home=HOME)
-    assert not report.has_found_nothing()
+    assert not report.scan_first()
     assert report.finish().killed == 1 and child.wait() == -9
 
 
 def test_the_lock_is_held_until_the_rest_is_done(tmp_path: Path, instance: str) -> None:
     lock = tmp_path / "recover.lock"
     recovery = Recovery([], home=HOME, lock=lock)
-    assert recovery.has_found_nothing()
+    assert recovery.scan_first()
     with lock.open("rb") as file:
         with pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         recovery.finish()
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_refused_lock_is_reported_with_its_reason(
+    tmp_path: Path, instance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_fd: int, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("haftd.host.recovery.recovery.fcntl.flock", refuse)
+    report = recover([], home=HOME, lock=tmp_path / "recover.lock")
+    assert report.problems == ("recover.lock: No locks available",)
+
+
+def test_a_report_may_be_asked_for_again(crowd: Crowd, instance: str) -> None:
+    recovery = Recovery([], home=HOME, patience_s=0)
+    child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 3))
+    result = recovery.kill_set.add(crowd.identity(child), str(ProcessTag(HOME, instance, 3)))
+    first = recovery.report()
+    assert (result, first.unconfirmed, len(first.problems)) == ("new", (child.pid,), 1)
+    assert recovery.report() == first
+    recovery.close()
 
 
 def test_P03_a_double_fork_in_a_session_of_its_own_is_found(crowd: Crowd, instance: str) -> None:

@@ -30,6 +30,7 @@ from haftd.host.process.identity import (
 from haftd.named_tuple import NamedTuple
 
 AddResult = Literal["new", "known", "gone", "protected"]
+"""`gone`: not added, as it has ended, or is none to be killed once its pidfd is open."""
 
 _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
@@ -53,7 +54,8 @@ class KillSet:
         self.protected = protected
         self.deadline = deadline
         self.refused: set[int] = set()
-        self.ended = 0
+        self.ended_count = 0
+        """Targets that have ended."""
         self._targets: dict[int, Target] = {}
         groups = {stat.group for pid in protected if (stat := read_stat(pid)) is not None}
         self._protected_groups = frozenset(groups)
@@ -173,7 +175,7 @@ class KillSet:
         return True
 
     def _drop(self, target: Target) -> None:
-        self.ended += 1
+        self.ended_count += 1
         self.refused.discard(target.pid)
         del self._targets[target.pid]
         os.close(target.pidfd)

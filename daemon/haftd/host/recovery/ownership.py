@@ -46,6 +46,7 @@ class Ownership:
                 self._known[rlimit_tag.encode(text)] = tag
 
     def covers(self, tag: ProcessTag | None) -> bool:
+        """True for the tag of a handle, not of a daemon, within the scope."""
         return tag is not None and tag.n != 0 and self._is_owned(tag)
 
     def _is_owned(self, tag: ProcessTag) -> bool:
