@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from haftd.host_calls.calls import HostCalls, Run, RunResult
-from haftd.host_calls.decisions import command
+from haftd.host_calls.decisions import HostAccess, require_command
 from haftd.host_calls.messages import HostCallError, Request, read_request
 from haftd.host_calls.redaction import Redaction
+from haftd.tools.definitions.access import AccessPolicy, CommandRule
 
 from .rules import access_of
 
@@ -61,17 +62,34 @@ def test_a_program_is_run_with_permitted_arguments_only(words: str, is_permitted
     program, *args = words.split(" ")
     access = access_of(COMMANDS)
     if is_permitted:
-        assert command(access, program, args).program == program
+        require_command(access, program, args)
         return
     with pytest.raises(HostCallError, match=r"`access\.commands`") as caught:
-        command(access, program, args)
+        require_command(access, program, args)
     assert caught.value.kind == "denied"
 
 
 def test_a_rule_gives_its_variables() -> None:
     access = access_of(COMMANDS)
-    assert command(access, "git", ["status"]).envs == ("GIT_DIR",)
-    assert command(access, "make", []).envs == ()
+    assert require_command(access, "git", ["status"]) == ("GIT_DIR",)
+    assert require_command(access, "make", []) == ()
+
+
+def test_a_rule_for_other_arguments_gives_no_variable() -> None:
+    rules = (
+        CommandRule("git", (("push", "**"),), ("TOKEN", "GIT_DIR")),
+        CommandRule("git", (("status",),), ("GIT_DIR",)),
+        CommandRule("git", (("**",),), ("GIT_DIR", "HOME")),
+    )
+    access = HostAccess("/r", AccessPolicy(commands=rules))
+    assert require_command(access, "git", ["status"]) == ("GIT_DIR", "HOME")
+    assert require_command(access, "git", ["push"]) == ("TOKEN", "GIT_DIR", "HOME")
+
+
+def test_a_denial_shows_four_patterns_and_counts_the_others() -> None:
+    rules = (CommandRule("git", tuple((word,) for word in ("a", "b", "c", "d", "e", "f"))),)
+    with pytest.raises(HostCallError, match=r"'git a', 'git b', 'git c', 'git d', 2 more\.$"):
+        require_command(HostAccess("/r", AccessPolicy(commands=rules)), "git", ["x"])
 
 
 @pytest.mark.parametrize(

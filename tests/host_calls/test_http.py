@@ -19,7 +19,7 @@ from msgspec import Raw
 
 from haftd.host_calls.addresses import is_public
 from haftd.host_calls.calls import HostCalls, Run, RunResult
-from haftd.host_calls.decisions import destination, require_address
+from haftd.host_calls.decisions import require_address, require_url
 from haftd.host_calls.http import Get, Http, Post
 from haftd.host_calls.messages import HostCallError, Request
 from haftd.host_calls.redaction import Redaction
@@ -186,10 +186,10 @@ net = [
 def test_scheme_host_port_and_path_are_checked(url: str, is_permitted: bool) -> None:
     access = access_of(RULES)
     if is_permitted:
-        destination(access, url)
+        require_url(access, url)
         return
     with pytest.raises(HostCallError) as caught:
-        destination(access, url)
+        require_url(access, url)
     assert caught.value.kind == "denied"
     assert "access.net" in caught.value.message
 
@@ -222,7 +222,7 @@ def test_scheme_host_port_and_path_are_checked(url: str, is_permitted: bool) -> 
 )
 def test_a_doubtful_url_is_invalid(url: str) -> None:
     with pytest.raises(HostCallError) as caught:
-        destination(access_of('net = [{ host = "*" }]'), url)
+        require_url(access_of('net = [{ host = "*" }]'), url)
     assert caught.value.kind == "invalid"
 
 
@@ -240,9 +240,9 @@ def test_a_doubtful_url_is_invalid(url: str) -> None:
     ],
 )
 def test_each_form_of_an_address_is_one_host(url: str, host: str) -> None:
-    assert destination(access_of(f'net = [{{ host = "{host}" }}]'), url).host == host
-    to = destination(access_of('net = [{ host = "*" }]'), url)
-    with pytest.raises(HostCallError, match="needs a rule of its own"):
+    assert require_url(access_of(f'net = [{{ host = "{host}" }}]'), url).host == host
+    to = require_url(access_of('net = [{ host = "*" }]'), url)
+    with pytest.raises(HostCallError, match="needs a rule with the address"):
         require_address(access_of('net = [{ host = "*" }]'), to, host)
 
 
@@ -265,7 +265,7 @@ async def test_a_name_that_leads_to_a_private_address_is_refused(address: str) -
         internet = Internet(plain, {"example.com": [PUBLIC, address]})
         rules = f'net = [{{ host = "{rule}" }}]'
         error = await refused(rules, internet, Get("http://example.com/"))
-        assert error.kind == "denied" and "needs a rule of its own" in error.message
+        assert error.kind == "denied" and "needs a rule with the address" in error.message
         assert internet.connected == []
 
 

@@ -12,7 +12,7 @@ import trio
 from haft_protocol.errors import shown
 
 from . import files, http, search
-from .decisions import HostAccess, command
+from .decisions import HostAccess, require_command
 from .files import Files
 from .http import Http
 from .messages import HostCallError, Request, error_of, result_of
@@ -144,10 +144,10 @@ class HostCalls:
         params = _decoded(raw, Run)
         if "\0" in "".join((params.program, *params.args)):
             raise HostCallError("invalid", "An argument has a NUL byte.")
-        rule = command(self._access, params.program, params.args)
+        variables = require_command(self._access, params.program, params.args)
         folder = await self._with_files(lambda: self._files.working_folder(params.cwd))
-        result = await self._run(params, rule.envs, folder)
-        self._redaction.use(name for name in rule.envs if name in self._access.private)
+        result = await self._run(params, variables, folder)
+        self._redaction.use(name for name in variables if name in self._access.private)
         result.stdout = self._redaction.text(result.stdout)
         result.stderr = self._redaction.text(result.stderr)
         return result

@@ -1,11 +1,13 @@
 """Decisions on host calls by the rules of access: a value, or `HostCallError` with the rule.
 
-A file's path is the real one, below the root; an address is the connection's.
+Paths are relative to the root, and real ones: links are resolved before. An address is that of the
+connection, not what a name resolves to later. Each public function raises `HostCallError`, kind `invalid` for a
+request without a meaning, `denied` for one that no rule permits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 from urllib.parse import urlsplit
 
@@ -17,7 +19,6 @@ from haftd.redaction import Redacted
 from haftd.tools.definitions.access import (
     PORTS,
     AccessPolicy,
-    CommandRule,
     NetRule,
     Right,
     canonical_host,
@@ -27,13 +28,20 @@ from .addresses import is_public
 from .messages import HostCallError
 
 MAX_PATH = 4096
+"""Bytes of a path: PATH_MAX of Linux (limits.h)."""
 _MAX_URL = 8192
+"""Characters of a URL: RFC 9110, section 4.1, recommends to support 8,000."""
+_MAX_RULES = 4
+"""Rules that a message about a denial shows; it tells how many more there are."""
+_MAX_COMMAND = 200
+"""Characters of a command in a message, longer ones end with an ellipsis."""
 _SCHEMES = ("http", "https")
+# A name or an IPv6 address in brackets; canonical_host reads IPv4 addresses.
 _HOST = lazy_pattern(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?|\[[0-9A-Fa-f:.]+\]")
-_URL = lazy_pattern(r"[!-~]+")
-_TOKEN = lazy_pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_PRINTABLE = lazy_pattern(r"[!-~]+")
+_TOKEN = lazy_pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
 _VARIABLE = lazy_pattern(r"\$\{([^}]*)\}")
-_OWN_HEADERS = frozenset(
+_CONNECTION_HEADERS = frozenset(
     [
         "accept-encoding",
         "connection",
@@ -49,7 +57,8 @@ _OWN_HEADERS = frozenset(
         "upgrade",
     ]
 )
-"""Headers of the connection, set by haft."""
+"""Headers about the connection and its messages (RFC 9110, sections 7.6.1, 10.1 and 12.5.3), which haft
+handles: it sends those that are needed, and none of the others."""
 
 
 class HostAccess(Redacted, frozen=True):
@@ -58,23 +67,23 @@ class HostAccess(Redacted, frozen=True):
     UNSHOWN: ClassVar[tuple[str, ...]] = ("variables", "private")
 
     root: str
-    """Real root."""
+    """Absolute path without links."""
     policy: AccessPolicy
-    """Rules with real absolute paths."""
+    """Rules with absolute paths without links."""
     variables: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """Values that headers may name."""
+    """Values of the variables that headers may name, by name."""
     private: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """Values by name: those of `variables` and of programs' variables."""
+    """Values that no reply may contain, by name: `variables`, and the variables of programs."""
 
 
 class Destination(msgspec.Struct, frozen=True):
-    """Permitted target of a request."""
+    """Destination of a permitted request."""
 
     scheme: str
     host: str
     port: int
     target: str
-    """Path with its query."""
+    """Path with its query: the request-target of RFC 9112."""
 
     @property
     def origin(self) -> tuple[str, str, int]:
@@ -90,177 +99,198 @@ class Destination(msgspec.Struct, frozen=True):
         return f"{self.scheme}://{self.authority}{self.target}"
 
 
-def relative_path(path: str, root: str) -> str:
-    """Return a path as given by a tool relative to the root, empty for the root itself.
+def make_relative(path: str, root: str) -> str:
+    """Return the path of a tool's request relative to the root, empty for the root itself.
 
-    >>> relative_path("./src//a.py", "/r"), relative_path("/r/a", "/r"), relative_path(".", "/r")
+    >>> make_relative("./src//a.py", "/r"), make_relative("/r/a", "/r"), make_relative(".", "/r")
     ('src/a.py', 'a', '')
     """
     if "\0" in path:
-        raise HostCallError("invalid", "The path has a NUL byte, which no file's name can have.")
+        raise HostCallError("invalid", "The path has a NUL byte, which no name of a file can have.")
     try:
         size = len(path.encode())
     except UnicodeEncodeError:
         raise HostCallError(
-            "invalid", "The path has half a character (a lone surrogate)."
+            "invalid", "The path has half of a surrogate pair, which is not a character."
         ) from None
     if not path or size > MAX_PATH:
         raise HostCallError("invalid", f"A path has 1 to {MAX_PATH} bytes, and this one {size}.")
     if path.startswith("/"):
         base = root.rstrip("/")
         if path != base and not path.startswith(f"{base}/"):
-            raise HostCallError("denied", f"{shown(path)} lies outside of the root, {shown(root)}.")
+            raise HostCallError("denied", f"{shown(path)} is outside of the root, {shown(root)}.")
         path = path[len(base) :]
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise HostCallError(
             "denied",
-            f"{shown(path)} has a `..`, which links change the meaning of: write the path.",
+            f"{shown(path)} has a `..`, whose meaning links change: write the path without it.",
         )
     return "/".join(parts)
 
 
-def require(access: HostAccess, right: Right, path: str) -> None:
-    """Require a right on a relative path; raises `HostCallError`."""
-    full = below(access.root, path)
-    if access.policy.may(right, full):
+def require_right(access: HostAccess, right: Right, path: str) -> None:
+    """Require that the rules grant a right on a relative path."""
+    absolute = join_root(access.root, path)
+    if access.policy.may(right, absolute):
         return
-    rule = access.policy.rule_of(right, full)
+    rule = access.policy.rule_of(right, absolute)
     if rule is None:
         why = f"no rule of `access.fs` grants it: `fs.{right} = [{shown(path or '.')}]` would"
     else:
-        why = f"the rule of `access.fs` for {shown(_within(access.root, rule.path))} takes it away"
-    raise HostCallError("denied", f"{_PAST[right]} {shown(path or '.')} is not permitted: {why}.")
+        place = shown(_strip_root(access.root, rule.path))
+        why = f"the rule of `access.fs` for {place} takes it away"
+    raise HostCallError(
+        "denied", f"{_ACTIONS[right]} {shown(path or '.')} is not permitted: {why}."
+    )
 
 
-_PAST: dict[Right, str] = {
-    "read": "To read",
-    "create": "To create",
-    "update": "To change",
-    "delete": "To delete",
-    "execute": "To execute",
+_ACTIONS: dict[Right, str] = {
+    "read": "Reading",
+    "create": "Creating",
+    "update": "Changing",
+    "delete": "Deleting",
+    "execute": "Executing",
 }
 
 
-def require_move(access: HostAccess, source: str, target: str) -> None:
-    """Require that a move gains no right and takes along no place with rules of its own."""
-    require(access, "delete", source)
-    require(access, "create", target)
-    for path in (source, target):
-        full = below(access.root, path)
+def require_move(access: HostAccess, source: str, new_path: str) -> None:
+    """Require that a move gains no right, and that no rule is about a place within either path, which
+    would keep its path while the files move."""
+    require_right(access, "delete", source)
+    require_right(access, "create", new_path)
+    for path in (source, new_path):
+        absolute = join_root(access.root, path)
         for rule in access.policy.fs or ():
-            if rule.path.startswith(f"{full}/"):
+            if rule.path.startswith(f"{absolute}/"):
                 raise HostCallError(
                     "denied",
                     f"{shown(path)} is not moved: the rule of `access.fs` for "
-                    f"{shown(_within(access.root, rule.path))} is about a place within.",
+                    f"{shown(_strip_root(access.root, rule.path))} is about a place within.",
                 )
-    had = access.policy.rights(below(access.root, source))
-    gained = sorted(access.policy.rights(below(access.root, target)) - had)
+    had = access.policy.rights(join_root(access.root, source))
+    gained = sorted(access.policy.rights(join_root(access.root, new_path)) - had)
     if gained:
         raise HostCallError(
             "denied",
-            f"{shown(source)} is not moved to {shown(target)}: it would gain the right "
+            f"{shown(source)} is not moved to {shown(new_path)}: it would gain the right "
             f"{', '.join(gained)}, which `access.fs` does not grant at {shown(source)}.",
         )
 
 
-def below(root: str, path: str) -> str:
+def join_root(root: str, path: str) -> str:
+    """Return the absolute path of one relative to the root."""
     return f"{root.rstrip('/')}/{path}" if path else root
 
 
-def _within(root: str, path: str) -> str:
+def _strip_root(root: str, path: str) -> str:
+    """Return an absolute path relative to the root; outside of the root, as it is."""
     if path == root:
         return "."
     base = root.rstrip("/") + "/"
     return path[len(base) :] if path.startswith(base) else path
 
 
-def destination(access: HostAccess, url: str) -> Destination:
-    """Return the target of a permitted request to `url`; raises `HostCallError`."""
-    if not _URL.fullmatch(url) or len(url) > _MAX_URL or "\\" in url:
+def require_url(access: HostAccess, url: str) -> Destination:
+    """Require that the rules permit a request to `url`; return its destination."""
+    if not _PRINTABLE.fullmatch(url) or len(url) > _MAX_URL or "\\" in url:
         raise HostCallError(
             "invalid",
-            f"The URL has a blank, a character outside of ASCII, a backslash, or more than {_MAX_URL} "
-            "characters: percent-encode it.",
+            f"A URL has 1 to {_MAX_URL} characters of printable ASCII, no blank and no backslash: "
+            "percent-encode others.",
         )
     if "${" in url:
-        raise HostCallError("invalid", "A variable is filled into headers only, not into a URL.")
+        raise HostCallError("invalid", "Variables are filled into headers only, not into URLs.")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise HostCallError("invalid", f"{shown(url)} is no URL.") from None
+        raise HostCallError("invalid", f"{shown(url)} is not a valid URL.") from None
     if parts.scheme not in _SCHEMES:
-        raise HostCallError("invalid", f"{shown(url)} is no URL of http or https.")
+        raise HostCallError("invalid", f"{shown(url)} is not a URL of http or https.")
     if "@" in parts.netloc:
         raise HostCallError("invalid", "The URL has a user: put credentials into a header.")
     name = parts.netloc if port is None else parts.netloc.rpartition(":")[0]
     if not _HOST.fullmatch(name.removesuffix(":")):
-        raise HostCallError("invalid", f"{shown(parts.netloc)} is no host.")
+        raise HostCallError("invalid", f"{shown(parts.netloc)} is not a valid host.")
     host = canonical_host(parts.hostname or "")
     port = PORTS[parts.scheme] if port is None else port
     path = parts.path or "/"
-    target = f"{path}?{parts.query}" if parts.query else path
     if not access.policy.may_connect(host, port, parts.scheme, path):
         raise HostCallError(
             "denied",
             f"A request to {parts.scheme}://{host}:{port}{path} is not permitted: "
-            f"{_no_rule(access.policy, host)}.",
+            f"{_explain_denial(access.policy, host)}.",
         )
+    target = f"{path}?{parts.query}" if parts.query else path
     return Destination(parts.scheme, host, port, target)
 
 
-def _no_rule(policy: AccessPolicy, host: str) -> str:
-    about = [rule for rule in policy.net or () if rule.host in ("*", host) or _is_below(host, rule)]
-    if not about:
+def _explain_denial(policy: AccessPolicy, host: str) -> str:
+    rules = [
+        rule for rule in policy.net or () if rule.host in ("*", host) or _covers_name(rule, host)
+    ]
+    if not rules:
         return f"no rule of `access.net` is about {shown(host)}"
-    words = "; ".join(_words(rule) for rule in about[:4])
-    return f"the rules of `access.net` about it are {words}"
+    return f"the rules of `access.net` about it are {_list_some(map(_describe, rules), '; ')}"
 
 
-def _is_below(host: str, rule: NetRule) -> bool:
+def _covers_name(rule: NetRule, host: str) -> bool:
     return rule.host.startswith("*.") and host.endswith(rule.host[1:])
 
 
-def _words(rule: NetRule) -> str:
-    named = {"scheme": rule.scheme, "port": rule.port, "path_prefix": rule.path_prefix}
-    more = "".join(f", {key} {value}" for key, value in named.items() if value is not None)
+def _describe(rule: NetRule) -> str:
+    narrower = {"scheme": rule.scheme, "port": rule.port, "path_prefix": rule.path_prefix}
+    more = "".join(f", {key} {value}" for key, value in narrower.items() if value is not None)
     return f"{'' if rule.allow else 'not '}{shown(rule.host)}{more}"
 
 
-def require_address(access: HostAccess, to: Destination, address: str) -> None:
-    """Require that the rules permit the address of the destination's name; raises `HostCallError`.
+def _list_some(texts: Iterable[str], separator: str) -> str:
+    """Join the first `_MAX_RULES` texts, and the number of the others."""
+    listed = list(texts)
+    hidden = len(listed) - _MAX_RULES
+    more = [f"{hidden} more"] if hidden > 0 else []
+    return separator.join([*listed[:_MAX_RULES], *more])
 
-    An address that is not public needs a rule of its own: a name's owner decides where it leads.
+
+def require_address(access: HostAccess, to: Destination, address: str) -> None:
+    """Require that the rules permit an address of the destination's name.
+
+    An address that is not public needs a rule with this address: the owner of a name decides where it
+    leads.
     """
-    own, path, public = canonical_host(address), to.target.partition("?")[0], is_public(address)
-    if access.policy.may_reach(to.host, own, to.port, to.scheme, path, is_public=public):
+    number, path = canonical_host(address), to.target.partition("?")[0]
+    if access.policy.may_reach(
+        to.host, number, to.port, to.scheme, path, is_public=is_public(address)
+    ):
         return
-    if any(rule.host == own and not rule.allow for rule in access.policy.net or ()):
-        raise HostCallError(
-            "denied",
-            f"A request to {shown(to.host)} is not permitted: it leads to {own}, which a rule of "
-            "`access.net` forbids.",
-        )
+    denial = f"A request to {shown(to.host)} is not permitted: it leads to {number}"
+    if any(rule.host == number and not rule.allow for rule in access.policy.net or ()):
+        raise HostCallError("denied", f"{denial}, which a rule of `access.net` forbids.")
     raise HostCallError(
         "denied",
-        f"A request to {shown(to.host)} is not permitted: it leads to {own}, an address of this "
-        f'machine or a private network, which needs a rule of its own: host = "{own}".',
+        f"{denial}, an address of this machine or of a private network, which needs a rule with the "
+        f'address: host = "{number}".',
     )
 
 
 def fill_headers(
     access: HostAccess, headers: Mapping[str, str]
 ) -> tuple[list[tuple[str, str]], frozenset[str]]:
-    """Return the headers with their variables filled in, and the names of these headers."""
+    """Replace each `${NAME}` in values by the variable's value.
+
+    Return the headers as pairs of name and value, and the names in lower case of those that had a
+    variable.
+    """
     filled: list[tuple[str, str]] = []
     secret: set[str] = set()
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name):
-            raise HostCallError("invalid", f"{shown(name)} is no name of a header.")
-        if name.lower() in _OWN_HEADERS:
-            raise HostCallError("invalid", f"haft sets the header {name} itself.")
+            raise HostCallError("invalid", f"{shown(name)} is not a valid name of a header.")
+        if name.lower() in _CONNECTION_HEADERS:
+            raise HostCallError(
+                "invalid", f"The header {name} is about the connection, which haft handles itself."
+            )
         for variable in _VARIABLE.findall(value):
             if variable not in access.variables:
                 raise HostCallError(
@@ -272,31 +302,37 @@ def fill_headers(
         text = _VARIABLE.sub(lambda match: access.variables[match[1]], value)
         if not text.isascii() or not (text.isprintable() or not text):
             raise HostCallError(
-                "invalid", f"The header {name} has a line end or a character outside of ASCII."
+                "invalid",
+                f"The header {name} has a control character or a character outside of ASCII.",
             )
         filled.append((name, text.strip()))
     if secret and any(name.lower() == "range" for name, _ in filled):
-        raise HostCallError("denied", "A request with a variable takes no Range.")
+        raise HostCallError(
+            "denied",
+            "A request with a variable takes no header Range: in a part of a reply haft could not "
+            "recognize the variable's value, which it removes.",
+        )
     return filled, frozenset(secret)
 
 
-def command(access: HostAccess, program: str, args: list[str]) -> CommandRule:
-    """Return the rule that permits a command; raises `HostCallError`."""
-    policy = access.policy
-    if policy.commands is None:
-        return CommandRule(program)
-    if policy.may_run(program, *args):
-        envs = [name for rule in policy.commands if rule.program == program for name in rule.envs]
-        return CommandRule(program, envs=tuple(envs))
+def require_command(access: HostAccess, program: str, args: list[str]) -> tuple[str, ...]:
+    """Require that the rules permit a command; return the names of the variables that it is given: those of
+    the rules that permit these arguments."""
+    rules = access.policy.commands
+    if rules is None:
+        return ()
+    permitting = [rule for rule in rules if rule.permits(program, args)]
+    if permitting:
+        return tuple(dict.fromkeys(name for rule in permitting for name in rule.envs))
     patterns = [
-        " ".join([program, *words])
-        for rule in policy.commands
+        shown(" ".join([program, *words]))
+        for rule in rules
         if rule.program == program
         for words in rule.args or ()
     ]
     if not patterns:
         why = f"no rule of `access.commands` is about {shown(program)}"
     else:
-        why = f"`access.commands` permits {', '.join(map(shown, patterns[:4]))}"
-    command = " ".join([program, *args])
-    raise HostCallError("denied", f"To run {shown(command[:200])} is not permitted: {why}.")
+        why = f"`access.commands` permits {_list_some(patterns, ', ')}"
+    command = shown(" ".join([program, *args]), _MAX_COMMAND)
+    raise HostCallError("denied", f"Running {command} is not permitted: {why}.")

@@ -22,7 +22,7 @@ from haft_protocol.errors import shown
 from haftd.host.files import beneath
 from haftd.tools.definitions.access import Right
 
-from .decisions import HostAccess, below, relative_path, require, require_move
+from .decisions import HostAccess, join_root, make_relative, require_move, require_right
 from .messages import HostCallError, Kind
 
 MAX_READ = 4 << 20
@@ -172,7 +172,7 @@ class Files:
             with self._pinned(params.path, "read") as pinned:
                 return _facts(os.fstat(pinned.fd))
         with self._parent(params.path) as (folder, name, path):
-            require(self.access, "read", path)
+            require_right(self.access, "read", path)
             with _explained(path):
                 fd = beneath.pin(folder, name, follow=False)
         try:
@@ -196,7 +196,7 @@ class Files:
 
     def delete(self, params: Place) -> dict[str, Any]:
         with self._parent(params.path) as (folder, name, path):
-            require(self.access, "delete", path)
+            require_right(self.access, "delete", path)
             with _explained(path):
                 try:
                     os.unlink(name, dir_fd=folder)
@@ -211,8 +211,8 @@ class Files:
         ):
             require_move(self.access, source, target)
             if params.overwrite:
-                require(self.access, "update", target)
-                require(self.access, "delete", target)
+                require_right(self.access, "update", target)
+                require_right(self.access, "delete", target)
             with _explained(target if params.overwrite else f"{source} or {target}"):
                 try:
                     beneath.rename(
@@ -277,12 +277,12 @@ class Files:
             fd = beneath.pin(self._root, relative)
         except OSError as error:
             # The rules come first: an error must not reveal ungranted places.
-            require(self.access, right, self._real_of_missing(relative))
+            require_right(self.access, right, self._real_of_missing(relative))
             raise _translated(error, relative) from None
         try:
             with _explained(relative):
                 real = self._relative_of(fd)
-            require(self.access, right, real)
+            require_right(self.access, right, real)
             if beneath.is_of_kernel(fd):
                 raise HostCallError(
                     "denied",
@@ -302,8 +302,8 @@ class Files:
         try:
             fd = beneath.pin(self._root, above, is_folder=True)
         except OSError as error:
-            if not self.access.policy.rights(below(self.access.root, relative)):
-                require(self.access, "read", relative)
+            if not self.access.policy.rights(join_root(self.access.root, relative)):
+                require_right(self.access, "read", relative)
             raise _translated(error, above) from None
         try:
             with _explained(above):
@@ -315,7 +315,7 @@ class Files:
             os.close(fd)
 
     def _relative(self, path: str) -> str:
-        return relative_path(path, self.access.root)
+        return make_relative(path, self.access.root)
 
     def _relative_of(self, fd: int) -> str:
         root, real = beneath.real_path(self._root).rstrip("/"), beneath.real_path(fd)
@@ -373,7 +373,7 @@ class Files:
     def _create(self, params: Write, data: bytes) -> bool:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         with self._parent(params.path) as (folder, name, path):
-            require(self.access, "create", path)
+            require_right(self.access, "create", path)
             try:
                 fd = os.open(name, flags, 0o666, dir_fd=folder)
             except FileExistsError:
@@ -402,7 +402,7 @@ class Files:
                 raise _translated(error, relative) from None
         for folder in reversed(missing):
             with self._parent(folder) as (above, name, path):
-                require(self.access, "create", path)
+                require_right(self.access, "create", path)
                 try:
                     os.mkdir(name, dir_fd=above)
                 except FileExistsError:

@@ -21,7 +21,7 @@ from haft_protocol.network_errors import first_reason
 from haftd.http_exchange import Headers, HttpExchange, TooLong, secured
 
 from .addresses import resolve_addresses
-from .decisions import Destination, HostAccess, destination, fill_headers, require_address
+from .decisions import Destination, HostAccess, fill_headers, require_address, require_url
 from .files import Encoding, decoded, encoded
 from .messages import HostCallError
 from .redaction import Redaction
@@ -109,7 +109,7 @@ class Http:
         if not 0 <= params.max_bytes <= MAX_BODY:
             raise HostCallError("invalid", f"`max_bytes` is a number up to {MAX_BODY}.")
         # The decision comes first: an answer about headers reveals no variables.
-        destination(self._access, params.url)
+        require_url(self._access, params.url)
         headers, secret = fill_headers(self._access, params.headers)
         self._redaction.use(
             name for name in self._access.variables if _uses(params.headers.values(), name)
@@ -128,12 +128,12 @@ class Http:
     ) -> dict[str, Any]:
         url = params.url
         for _ in range(MAX_REDIRECTS + 1):
-            to = destination(self._access, url)
+            to = require_url(self._access, url)
             reply = await self._exchange(method, to, headers, body, params.max_bytes)
             if not reply.location:
                 return self._result(to, reply)
             url = urljoin(to.url, reply.location).partition("#")[0]
-            after = destination(self._access, url)
+            after = require_url(self._access, url)
             if after.origin != to.origin:
                 private = secret | _CREDENTIALS
                 headers = [item for item in headers if item[0].lower() not in private]

@@ -16,7 +16,7 @@ from haft_protocol.patterns import InvalidPattern
 from haftd.host.files import beneath
 from haftd.regex import Pattern, compile_expression
 
-from .decisions import below
+from .decisions import join_root
 from .files import Files, is_text, kind_of_entry
 from .messages import HostCallError
 
@@ -89,7 +89,7 @@ class Search:
             is_folder = kind == "folder"
             if not is_folder and (kind != "file" or not self._fits(name)):
                 continue
-            if not access.policy.may_read(below(access.root, inner)) or depth > _MAX_DEPTH:
+            if not access.policy.may_read(join_root(access.root, inner)) or depth > _MAX_DEPTH:
                 continue
             fd = _open(folder, name, is_folder=is_folder)
             if fd is None:

@@ -12,7 +12,7 @@ import ipaddress
 import os
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 from urllib.parse import unquote
@@ -90,6 +90,11 @@ class CommandRule(msgspec.Struct, frozen=True):
     program: str
     args: tuple[tuple[str, ...], ...] | None = None
     envs: tuple[str, ...] = ()
+
+    def permits(self, program: str, args: Sequence[str]) -> bool:
+        return self.program == program and (
+            self.args is None or any(_fits(pattern, args) for pattern in self.args)
+        )
 
 
 class AccessPolicy(msgspec.Struct, frozen=True):
@@ -206,13 +211,7 @@ class AccessPolicy(msgspec.Struct, frozen=True):
         return self.may_see(name)
 
     def may_run(self, program: str, *args: str) -> bool:
-        if self.commands is None:
-            return True
-        return any(
-            rule.program == program
-            and (rule.args is None or any(_fits(pattern, args) for pattern in rule.args))
-            for rule in self.commands
-        )
+        return self.commands is None or any(rule.permits(program, args) for rule in self.commands)
 
     def at(self, root: str, variables: Mapping[str, str]) -> AccessPolicy:
         """Return the policy with absolute paths; raises `UnsetVariable`."""
@@ -428,9 +427,9 @@ def _is_below(path: str | None, prefix: str) -> bool:
     return plain == prefix or plain.startswith(prefix.rstrip("/") + "/")
 
 
-def _fits(pattern: tuple[str, ...], args: tuple[str, ...]) -> bool:
+def _fits(pattern: Sequence[str], args: Sequence[str]) -> bool:
     """Match arguments; a final `**` stands for any rest, a `*` within a word for any characters."""
-    if pattern[-1:] == ("**",):
+    if pattern and pattern[-1] == "**":
         pattern, args = pattern[:-1], args[: len(pattern) - 1]
     return len(pattern) == len(args) and all(map(_fits_word, pattern, args))
 
