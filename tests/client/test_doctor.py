@@ -319,7 +319,7 @@ def test_the_first_fault_of_the_units_is_reported(
     }
     manager = SimpleNamespace(properties=lambda unit, *names: units[unit])
     monkeypatch.setattr(doctor, "UserManager", SimpleNamespace(connect=lambda: manager))
-    monkeypatch.setattr(doctor, "unit_findings", lambda manager: ())
+    monkeypatch.setattr(doctor, "check_units", lambda manager: ())
     (finding,) = doctor._service(pid)
     if listening != "active":
         words = (

@@ -13,7 +13,7 @@ from haft import __version__
 from haft.__main__ import main
 from haft.cli import setup_record
 from haft.cli.manual import pages
-from haft.cli.setup_findings import setup_findings
+from haft.cli.setup_findings import check_setup_files
 from haft.cli.setup_record import SetupRecord
 from haft.installation import COMPLETIONS, completion
 
@@ -168,7 +168,7 @@ def test_pages_of_another_date_are_the_same(home: Path, monkeypatch: pytest.Monk
 
 
 def levels() -> dict[str, str]:
-    return {finding.check: finding.level for finding in setup_findings(os.environ)}
+    return {finding.check: finding.level for finding in check_setup_files(os.environ)}
 
 
 def test_the_doctor_finds_files_of_another_version(home: Path) -> None:
@@ -176,8 +176,10 @@ def test_the_doctor_finds_files_of_another_version(home: Path) -> None:
     main(["setup", "man", "completions"])
     assert levels() == {"man": "ok", "completions": "ok"}
     older(home, home / ".local/share/man/man1/haft-ps.1")
-    (finding,) = [each for each in setup_findings(os.environ) if each.check == "man"]
-    assert finding.level == "note" and "2 files" in finding.message and "0.0.1" in finding.message
+    (finding,) = [each for each in check_setup_files(os.environ) if each.check == "man"]
+    assert finding.level == "note" and finding.message == (
+        "1 file missing or of another installation, 1 file that this version does not have (haft 0.0.1)"
+    )
     assert "`haft setup man`" in finding.advice
     (home / ".config/fish/completions/haft.fish").unlink()
     assert levels()["completions"] == "note"
@@ -191,7 +193,7 @@ def test_the_doctor_finds_an_installation_in_a_cache(
     (home / "uv" / "archive" / "x" / "CACHEDIR.TAG").touch()
     assert levels() == {}, "uv marks each environment"
     (home / "uv" / "CACHEDIR.TAG").touch()
-    (finding,) = setup_findings(os.environ)
+    (finding,) = check_setup_files(os.environ)
     assert str(home / "uv") in finding.message and "uv tool install haftd" in finding.advice
 
 

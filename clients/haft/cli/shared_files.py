@@ -83,16 +83,17 @@ REMARKS = {
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """Files to write, files to restore, and those to keep, each with the reason."""
+    """Changes of an update or an undo; a `kept` file is left alone for the reason."""
 
-    written: list[Path]
-    restored: list[Path]
+    to_write: list[Path]
+    to_restore: list[Path]
+    """Files to replace by what they replaced, or to remove."""
     kept: dict[Path, str]
 
     def steps(self, record: SetupRecord) -> list[str]:
-        files = ((path, record.find(path)) for path in self.restored)
+        files = ((path, record.find(path)) for path in self.to_restore)
         return [
-            *(f"write {path}" for path in self.written),
+            *(f"write {path}" for path in self.to_write),
             *(
                 f"{'remove' if file is None or file.before is None else 'put back'} {path}"
                 for path, file in files
@@ -111,8 +112,9 @@ class SharedFiles:
         remark = REMARKS[part]
         self.remark = remark.format(data=_data_home(env)) if remark else ""
 
-    def to_write(self, *, replace: bool = False) -> Changes:
-        """Compare the files with those on disk; changed files are written if `replace`."""
+    def plan_update(self, *, replace: bool = False) -> Changes:
+        """Compare the files with those on disk; files that the person has changed are written only if
+        `replace`."""
         changes = Changes([], [], {})
         for path, content in self._contents.items():
             if _is_same(read(path), content):
@@ -120,7 +122,7 @@ class SharedFiles:
             if path.is_symlink():
                 changes.kept[path] = f"is a link to {path.readlink()}; remove it first"
             elif not path.exists() or self._record.is_untouched(path) or replace:
-                changes.written.append(path)
+                changes.to_write.append(path)
             elif self._record.find(path) is None:
                 changes.kept[path] = "was not written by `haft setup`; --replace replaces it"
             else:
@@ -129,25 +131,28 @@ class SharedFiles:
                 )
         for path in self._record.of_part(self._part):
             if path not in self._contents and self._record.is_untouched(path):
-                changes.restored.append(path)
+                changes.to_restore.append(path)
         return changes
 
-    def to_undo(self, *, replace: bool = False) -> Changes:
-        """Compare the recorded files with those on disk; changed files are removed if `replace`."""
+    def plan_undo(self, *, replace: bool = False) -> Changes:
+        """Compare the recorded files with those on disk; files that the person has changed are restored
+        only if `replace`."""
         changes = Changes([], [], {})
         for path in self._record.of_part(self._part):
             if self._record.is_untouched(path) or (replace and not path.is_symlink()):
-                changes.restored.append(path)
+                changes.to_restore.append(path)
             else:
                 changes.kept[path] = "was changed since haft wrote it; --replace removes it"
         return changes
 
-    def make(self, changes: Changes) -> None:
+    def apply(self, changes: Changes) -> None:
         """Carry the changes out; raise SetupFailed."""
-        if changes.written:
-            self._record.write(self._part, {path: self._contents[path] for path in changes.written})
-        if changes.restored:
-            self._record.restore(changes.restored)
+        if changes.to_write:
+            self._record.write(
+                self._part, {path: self._contents[path] for path in changes.to_write}
+            )
+        if changes.to_restore:
+            self._record.restore(changes.to_restore)
 
 
 def _is_same(present: bytes | None, content: bytes) -> bool:

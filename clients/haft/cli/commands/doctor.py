@@ -13,7 +13,6 @@ import stat
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 from msgspec import UnsetType
@@ -37,8 +36,9 @@ from ...errors import HaftError, InvalidAddress, NotRunning, SetupFailed
 from ...installation import CACHE_REMEDY
 from ...usermanager import UserManager
 from .. import show
+from ..finding import Finding, Level
 from ..options import chosen_socket, connect, require_local
-from ..setup_findings import setup_findings, unit_findings
+from ..setup_findings import check_setup_files, check_units
 from ..statuses import Status
 from .status import problem_line
 
@@ -53,19 +53,6 @@ _PATIENCE_S = 5.0
 """Time of each answer of the daemon: one that takes longer is a finding."""
 _EDITORS = ("vim", "vi", "nvim", "nano")
 """Editors of git_rebase's definition, in order."""
-
-
-Level = Literal["ok", "note", "problem"]
-
-
-class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Result of one check."""
-
-    check: str
-    level: Level
-    message: str
-    advice: str = ""
-    """Remedy."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -207,8 +194,7 @@ def _folder(label: str, path: str, named_by: str, *, follow: bool = False) -> It
 
 def _setup() -> Iterator[Finding]:
     try:
-        for check, level, message, advice in setup_findings(os.environ):
-            yield Finding(check, level, message, advice)
+        yield from check_setup_files(os.environ)
     except PathError:
         return  # Reported by the checks of folders.
     except SetupFailed as fault:
@@ -264,8 +250,7 @@ def _service(pid: int | None) -> Iterator[Finding]:
         return  # Without a user manager there is no service.
     if socket.get("LoadState") != "loaded":
         return
-    for check, level, message, advice in unit_findings(manager):
-        yield Finding(check, level, message, advice)
+    yield from check_units(manager)
     path = socket.get("Listen", "").removesuffix(" (Stream)")
     if socket["ActiveState"] != "active":
         failed = f" ({socket['Result']})" if socket["ActiveState"] == "failed" else ""

@@ -106,12 +106,12 @@ def _files(options: argparse.Namespace, part: str) -> int:
     record = _record()
     files = SharedFiles(part, os.environ, record)
     undo, replace = getattr(options, "undo", False), getattr(options, "replace", False)
-    changes = files.to_undo(replace=replace) if undo else files.to_write(replace=replace)
+    changes = files.plan_undo(replace=replace) if undo else files.plan_update(replace=replace)
     steps = changes.steps(record)
-    count = len(changes.written) + len(changes.restored)
+    count = len(changes.to_write) + len(changes.to_restore)
     done = not getattr(options, "dry_run", False)
     if done:
-        files.make(changes)
+        files.apply(changes)
     _show(options, steps, part=part, done=done)
     if not done:
         return Status.DONE
