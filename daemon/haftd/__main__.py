@@ -11,7 +11,7 @@ import sys
 from haft_protocol.paths import PathError, runtime_folder, with_login_folder
 from haftd.config.command_line import EXIT_CONFIG, parse
 from haftd.host.process.machine import boot_id
-from haftd.host.process.own_tag import exec_with_tag, home_of
+from haftd.host.process.own_tag import exec_with_tag, make_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def main() -> None:
     words = parse(sys.argv[1:])
     env = with_login_folder(os.environ, os.getuid(), os.lstat)
     try:
-        home = home_of(runtime_folder(env, os.getuid(), socket=words.socket))
+        home = make_home(runtime_folder(env, os.getuid(), socket=words.socket))
         boot_id()
     except PathError as error:
         _refuse(str(error))

@@ -34,7 +34,7 @@ from haftd.host.clock import MonotonicClock
 from haftd.host.files.lockfile import DaemonLock, LockHeld
 from haftd.host.priority import prefer_daemon
 from haftd.host.process.ancestry import become_subreaper
-from haftd.host.process.own_tag import home_of
+from haftd.host.process.own_tag import make_home
 from haftd.host.process.privacy import become_private
 from haftd.host.readiness import LateEvent
 from haftd.host.recovery.guardian import Guardian
@@ -319,7 +319,7 @@ class _App:
         try:
             while True:
                 guardian = Guardian.start(
-                    home=home_of(Path(self.paths.runtime.folder)),
+                    home=make_home(Path(self.paths.runtime.folder)),
                     instance=self.instance,
                     journal=Path(self.paths.runtime.handles_lock),
                     lock=Path(self.paths.runtime.recover_lock),

@@ -45,7 +45,7 @@ from haftd.host.files.own_files import ways
 from haftd.host.files.spool_folder import SpoolFolder
 from haftd.host.launch.program import Missing, resolve
 from haftd.host.limit_group import Containment
-from haftd.host.process.own_tag import OUTER, home_of
+from haftd.host.process.own_tag import OUTER, make_home
 from haftd.host.recovery.journal import Journal
 from haftd.host.recovery.recovery import Report
 from haftd.inquiries.backend import Backend
@@ -128,7 +128,7 @@ def assemble(
         retain_max=own.retain_stopped_max,
         open_max=parts.descriptors // _SHARE_OF_STOPPED,
     )
-    state, home = Path(parts.paths.state), home_of(Path(parts.paths.runtime.folder))
+    state, home = Path(parts.paths.state), make_home(Path(parts.paths.runtime.folder))
     ids = IdLog(state / f"ids-{home}", registry.used)
     for used in ids.load():
         registry.remember_used(*used)
@@ -492,7 +492,7 @@ def _remember_lost(registry: Registry, report: Report) -> None:
 def _spools(
     paths: Paths, settings: Settings, budget: Budget, make_room: Callable[[], bool]
 ) -> Callable[[], Spool]:
-    folder = SpoolFolder(Path(paths.spool), home_of(Path(paths.runtime.folder)), make_room)
+    folder = SpoolFolder(Path(paths.spool), make_home(Path(paths.runtime.folder)), make_room)
     return partial(Spool, settings.spool.memory, settings.spool.disk, folder, budget)
 
 

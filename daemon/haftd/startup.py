@@ -27,7 +27,7 @@ from haftd.host.files.lockfile import DaemonLock, LockHeld
 from haftd.host.files.spool_folder import sweep
 from haftd.host.limit_group import Containment, find_controllers
 from haftd.host.process.machine import boot_id, machine_id, pid_namespace
-from haftd.host.process.own_tag import OUTER, home_of
+from haftd.host.process.own_tag import OUTER, make_home
 from haftd.host.recovery.journal import Journal
 from haftd.host.recovery.record import Record
 from haftd.host.recovery.recovery import Recovery, Report
@@ -147,7 +147,7 @@ def recover_processes(
         raise CannotStart(f"{error.filename}: {error.strerror}") from None
     recovery = Recovery(
         journal.records,
-        home=home_of(Path(paths.runtime.folder)),
+        home=make_home(Path(paths.runtime.folder)),
         bases=bases,
         live=instance,
         lock=Path(paths.runtime.recover_lock),
@@ -156,7 +156,7 @@ def recover_processes(
     is_due = recovery.scan_first() and not journal.problems and OUTER not in os.environ
     report = recovery.report() if is_due else recovery.finish()
     _note(report, journal)
-    sweep(Path(paths.state, "calls"), home_of(Path(paths.runtime.folder)))
+    sweep(Path(paths.state, "calls"), make_home(Path(paths.runtime.folder)))
     remove_saved(paths)
     return journal, report, recovery if is_due else None
 
@@ -188,7 +188,7 @@ def _note(report: Report, journal: Journal, keep: Sequence[Record] | None = None
 
 def remove_saved(paths: Paths) -> None:
     """Remove the named files of a previous daemon's results."""
-    sweep(Path(paths.spool), home_of(Path(paths.runtime.folder)))
+    sweep(Path(paths.spool), make_home(Path(paths.runtime.folder)))
 
 
 async def environment(paths: Paths) -> Variables:

@@ -203,7 +203,7 @@ async def test_unconfirmed_processes_are_listed_and_can_be_aborted_again() -> No
             await held.kill_survivors(one)
 
 
-def lineage(*pairs: tuple[int, int]) -> list[Any]:
+def find_lineage(*pairs: tuple[int, int]) -> list[Any]:
     return [SimpleNamespace(pid=pid, session=session) for pid, session in pairs]
 
 
@@ -215,14 +215,18 @@ async def test_a_process_belongs_to_the_execution_whose_session_it_is_in(
         use = held.start(handle("h"), Counting(), Call("t", LaunchSpec((), "/"), "m"))
         held.start(handle("other"), Counting(), Call("t", LaunchSpec((), "/"), "o"))
         monkeypatch.setitem(leaders, 900, SimpleNamespace(mark="m"))
-        assert held.ancestor_of(lineage((901, 900), (900, 900))) == (use, True)
-        assert held.ancestor_of(lineage((900, 1))) == (use, True)
-        assert held.ancestor_of(lineage((901, 902))) is None, "a session of its own"
+        assert held.ancestor_of(find_lineage((901, 900), (900, 900))) == (use, True)
+        assert held.ancestor_of(find_lineage((900, 1))) == (use, True)
+        assert held.ancestor_of(find_lineage((901, 902))) is None, "a session of its own"
         monkeypatch.setitem(leaders, 900, SimpleNamespace(mark="ended"))
-        assert held.ancestor_of(lineage((901, 900))) is None, "no execution of the leader's tag"
+        assert held.ancestor_of(find_lineage((901, 900))) is None, (
+            "no execution of the leader's tag"
+        )
         use.control = cast(Any, SimpleNamespace(pid=900))
-        assert held.ancestor_of(lineage((901, 900))) == (use, False)
-        assert held.ancestor_of(lineage((900, 901))) is None, "a pid used again in another session"
+        assert held.ancestor_of(find_lineage((901, 900))) == (use, False)
+        assert held.ancestor_of(find_lineage((900, 901))) is None, (
+            "a pid used again in another session"
+        )
         use.control = None
         nursery.cancel_scope.cancel()
 

@@ -29,7 +29,7 @@ from haftd.host.files.runtime_folder import bind, prepare
 from haftd.host.launch.program import LaunchFailed
 from haftd.host.launch.spawn import LaunchedProcess, launch
 from haftd.host.process.identity import Identity
-from haftd.host.process.own_tag import exec_with_tag, home_of, new_instance
+from haftd.host.process.own_tag import exec_with_tag, make_home, make_instance
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.guardian import Guardian
 from haftd.host.recovery.journal import Journal
@@ -57,7 +57,7 @@ class Standin:
         self.options = options
         self.folder = Path(options.folder)
         self.base = Path(options.cgroup) if options.cgroup else None
-        self.home = home_of(self.folder)
+        self.home = make_home(self.folder)
         self.instance = instance
         self.held: list[LaunchedProcess] = []
 
@@ -206,13 +206,13 @@ def options_of(words: list[str]) -> argparse.Namespace:
 def run(words: list[str], instance: Callable[[str], str]) -> None:
     """Be a daemon until killed; `instance` returns the instance's name for a home."""
     options = options_of(words)
-    trio.run(Standin(options, instance(home_of(Path(options.folder)))).main)
+    trio.run(Standin(options, instance(make_home(Path(options.folder)))).main)
 
 
 def run_forked(words: list[str]) -> None:
     """Run in a child forked after the imports: cycles cost a tenth of the time. The tag of its
     first environment is that of the parent process."""
-    run(words, lambda _home: new_instance())
+    run(words, lambda _home: make_instance())
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from haftd.host.process import ancestry, rlimit_tag
 def lists(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run with and without the kernel's lists of children."""
     if request.param == "scan":
-        monkeypatch.setattr(ancestry, "_kernel_lists", lambda: False)
+        monkeypatch.setattr(ancestry, "_has_child_lists", lambda: False)
 
 
 @pytest.fixture

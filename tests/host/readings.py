@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from haftd.host.input_state.read_state import ReadState, of_terminal
+from haftd.host.input_state.read_state import ReadState, read_terminal_state
 from haftd.host.launch.spawn import LaunchedProcess
 from tests.host.launch_helpers import plan, running
 
@@ -36,7 +36,7 @@ class Stage:
                 self.printed += part
         except OSError:
             pass  # there is no more
-        return of_terminal(self.master, self.slave, (self.it.pid,))
+        return read_terminal_state(self.master, self.slave, (self.it.pid,))
 
     def type(self, text: str) -> None:
         self.printed = b""

@@ -6,10 +6,10 @@ import os
 import socket
 
 from haftd.host.input_state.fd_peers import (
+    find_peer,
+    find_terminal,
     has_both_ends,
     is_readable,
-    peer_of,
-    terminal_of,
     writes_to,
 )
 from haftd.host.tty import pseudo_terminal
@@ -25,15 +25,15 @@ def inode(fd: int) -> int:
 def test_the_ends_of_a_socket_pair_are_each_others_peer() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        assert peer_of(inode(ours.fileno())) == inode(theirs.fileno())
+        assert find_peer(inode(ours.fileno())) == inode(theirs.fileno())
         assert has_both_ends(os.getpid(), inode(ours.fileno()))
         assert not has_both_ends(os.getppid(), inode(ours.fileno()))
-    assert peer_of(NOBODY) is None and not has_both_ends(os.getpid(), NOBODY)
+    assert find_peer(NOBODY) is None and not has_both_ends(os.getpid(), NOBODY)
 
 
 def test_a_network_socket_has_no_local_peer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        assert peer_of(inode(server.fileno())) is None
+        assert find_peer(inode(server.fileno())) is None
 
 
 def test_only_the_written_end_counts() -> None:
@@ -48,7 +48,7 @@ def test_only_the_written_end_counts() -> None:
 def test_a_master_names_its_terminal_and_shows_readable_bytes() -> None:
     master, slave = pseudo_terminal.open_terminal(24, 80)
     theirs = os.open(slave, os.O_RDWR | os.O_NOCTTY)
-    assert slave == f"/dev/pts/{terminal_of(os.getpid(), master)}"
+    assert slave == f"/dev/pts/{find_terminal(os.getpid(), master)}"
     assert is_readable(os.getpid(), master) is False
     before = open_fds()
     os.write(theirs, b"x")
@@ -56,5 +56,5 @@ def test_a_master_names_its_terminal_and_shows_readable_bytes() -> None:
     assert open_fds() == before
     os.close(theirs)
     os.close(master)
-    assert terminal_of(os.getpid(), master) == -1
+    assert find_terminal(os.getpid(), master) == -1
     assert is_readable(os.getpid(), 1 << 20) is None and is_readable(NOBODY, 0) is None

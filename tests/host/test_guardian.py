@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from haftd.host.process.own_tag import new_instance
+from haftd.host.process.own_tag import make_instance
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.guardian import Guardian
 from tests.faults.harness import Crowd, until
@@ -36,7 +36,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def instance() -> str:
-    return new_instance()
+    return make_instance()
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_after_a_kill_the_guardian_sweeps_at_once_and_exits(
         guardian = guardian_pid(daemon_)
         until(lambda: watching(guardian), "the guardian watches")
         child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 1))
-        other = crowd.start(["sleep", "60"], ProcessTag(HOME, new_instance(), 1))
+        other = crowd.start(["sleep", "60"], ProcessTag(HOME, make_instance(), 1))
         daemon_.kill()
         assert child.wait(20) == -9
         until(lambda: not is_running(guardian), "the guardian has gone")

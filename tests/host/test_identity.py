@@ -93,7 +93,7 @@ def test_without_descriptors_to_look_a_process_is_not_reported_gone() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with Crowd() as crowd:
         who = crowd.identity(crowd.start(["sleep", "60"]))
-        identity.pidfd_inode(0)  # its single read of the kernel is remembered
+        identity.read_pidfd_inode(0)  # its single read of the kernel is remembered
         taken = []
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
         try:

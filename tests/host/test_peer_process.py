@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from haftd.host.process import ancestry, peer_process
-from haftd.host.process.ancestry import lineage
+from haftd.host.process.ancestry import find_lineage
 from haftd.host.process.identity import Stat, is_alive
 from haftd.host.process.peer_process import identify, identify_tcp
 
@@ -101,16 +101,16 @@ def test_a_vanished_peer_is_not_mistaken_for_the_next_with_its_pid(
 
 def test_the_lineage_ends_below_the_ancestor() -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
-        line = lineage(process.pid, os.getpid())
-        above = lineage(process.pid, os.getppid())
+        line = find_lineage(process.pid, os.getpid())
+        above = find_lineage(process.pid, os.getppid())
         assert line is not None and [ancestor.pid for ancestor in line] == [process.pid]
         assert above is not None and [ancestor.pid for ancestor in above] == [
             process.pid,
             os.getpid(),
         ]
-        assert lineage(os.getppid(), os.getpid()) == ()
+        assert find_lineage(os.getppid(), os.getpid()) == ()
         process.kill()
-    assert lineage(process.pid, os.getpid()) is None
+    assert find_lineage(process.pid, os.getpid()) is None
 
 
 @pytest.fixture(params=["127.0.0.1", "::1"])
@@ -279,7 +279,7 @@ def walked(
 
     monkeypatch.setattr(ancestry, "read_stat", read)
     monkeypatch.setattr(ancestry, "_strangers", {})
-    line = lineage(9, 1)
+    line = find_lineage(9, 1)
     return (None if line is None else tuple(ancestor.pid for ancestor in line)), count
 
 
@@ -317,12 +317,12 @@ def test_an_ancestor_known_as_a_stranger_ends_the_walk(
 
     monkeypatch.setattr(ancestry, "read_stat", read)
     monkeypatch.setattr(ancestry, "_strangers", {})
-    assert lineage(9, 1) == () and reads == [9, 8, 7]
+    assert find_lineage(9, 1) == () and reads == [9, 8, 7]
     line[6] = stat(6, 8, 40)
-    assert lineage(6, 1) == () and reads[3:] == [6, 8]
+    assert find_lineage(6, 1) == () and reads[3:] == [6, 8]
     # The pid of a stranger is a child's of this process by now.
     line[8], line[5] = stat(8, 1, 35), stat(5, 8, 40)
-    assert lineage(5, 1) == (line[5], line[8])
+    assert find_lineage(5, 1) == (line[5], line[8])
 
 
 def test_a_process_of_the_current_tick_is_not_remembered_as_a_stranger(
@@ -333,5 +333,5 @@ def test_a_process_of_the_current_tick_is_not_remembered_as_a_stranger(
     line = {ancestor.pid: ancestor for ancestor in (stat(9, 8, now + 1000), stat(8, 0, 20))}
     monkeypatch.setattr(ancestry, "read_stat", line.get)
     monkeypatch.setattr(ancestry, "_strangers", {})
-    assert lineage(9, 1) == ()
+    assert find_lineage(9, 1) == ()
     assert [pid for _, pid, _ in ancestry._strangers] == [8]

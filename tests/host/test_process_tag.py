@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from haftd.host.process.own_tag import home_of, new_instance
+from haftd.host.process.own_tag import make_home, make_instance
 from haftd.host.process.process_tag import (
     ProcessTag,
     find_tag,
@@ -22,7 +22,7 @@ MARK = ProcessTag(HOME, "ba9876543210", 7)
 
 def test_a_tag_is_parsed_as_written() -> None:
     assert ProcessTag.read(str(MARK)) == MARK
-    assert len(new_instance()) == 12 and new_instance() != new_instance()
+    assert len(make_instance()) == 12 and make_instance() != make_instance()
 
 
 @pytest.mark.parametrize(
@@ -33,17 +33,19 @@ def test_an_invalid_tag_is_ignored(text: str) -> None:
 
 
 def test_a_home_is_identified_by_its_absolute_path(tmp_path: Path) -> None:
-    assert home_of(tmp_path) == home_of(tmp_path / "x" / "..") == home_of(Path(f"{tmp_path}/"))
-    assert home_of(tmp_path) != home_of(tmp_path / "x")
-    assert len(home_of(tmp_path)) == 12
+    assert (
+        make_home(tmp_path) == make_home(tmp_path / "x" / "..") == make_home(Path(f"{tmp_path}/"))
+    )
+    assert make_home(tmp_path) != make_home(tmp_path / "x")
+    assert len(make_home(tmp_path)) == 12
 
 
 def test_machines_that_share_a_folder_have_distinct_homes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = home_of(tmp_path)
+    here = make_home(tmp_path)
     monkeypatch.setattr("haftd.host.process.own_tag.machine_id", lambda: "0" * 32)
-    assert home_of(tmp_path) != here
+    assert make_home(tmp_path) != here
 
 
 @pytest.mark.parametrize(

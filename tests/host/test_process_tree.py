@@ -324,8 +324,8 @@ async def test_nothing_waits_for_a_starved_process(monkeypatch: pytest.MonkeyPat
                 counting.setitem(usage.ended, 1, 0.0)
                 assert it.reap() is None
             members = kin.members()
-            assert orphan in members and usage.tasks(members) == len(members)
-            assert usage.run_s(members) > 0
+            assert orphan in members and usage.count_threads(members) == len(members)
+            assert usage.read_clocks_s(members) > 0
             assert not it.is_exiting() and not ancestry.is_suspended(it.pid, it.pid)
             assert kin.signal(signal.SIGCONT) == len(members)
             assert kin.signal_group(signal.SIGCONT) == len(members)
@@ -386,7 +386,7 @@ async def test_a_single_look_without_a_process_is_not_believed_beside_a_stranger
             misses -= 1
             return ancestry.list_children if misses < 0 else only_the_decoy
 
-        monkeypatch.setattr(process_tree, "child_lister", miss)
+        monkeypatch.setattr(process_tree, "make_child_lister", miss)
         with trio.move_on_after(0.05) as scope:
             await kin.wait_ended()
         assert scope.cancelled_caught and is_running(left)
@@ -651,9 +651,9 @@ def test_a_command_is_one_short_printable_line() -> None:
         ["sh", "-c", "read x; exit", "a\n\x1b[31m" + "x" * 1000], stdin=subprocess.PIPE
     )
     try:
-        while not (line := process_tree.command_of(child.pid)).startswith("sh"):
+        while not (line := process_tree.read_command(child.pid)).startswith("sh"):
             time.sleep(0.001)
         assert line.isprintable() and len(line) == 120
     finally:
         child.communicate()
-    assert process_tree.command_of(child.pid) == ""
+    assert process_tree.read_command(child.pid) == ""

@@ -13,7 +13,7 @@ import trio
 
 from haftd.host import pump
 from haftd.host.input_state import read_state
-from haftd.host.input_state.read_state import ReadState, of_terminal
+from haftd.host.input_state.read_state import ReadState, read_terminal_state
 from haftd.host.tty import pseudo_terminal
 from tests.host.launch_helpers import status_of
 from tests.host.readings import needs, python, stage, syscall_of
@@ -142,7 +142,7 @@ async def test_a_reading_program_has_consumed_earlier_input() -> None:
         await on.until()
         for turn in range(300):
             on.type(f"line {turn}\n")
-            while of_terminal(on.master, on.slave, (on.it.pid,)).state != "reads":
+            while read_terminal_state(on.master, on.slave, (on.it.pid,)).state != "reads":
                 await trio.lowlevel.checkpoint()
             on.look()
             assert on.printed == b"line %d\r\n" % turn * 2
@@ -153,7 +153,7 @@ async def test_a_reading_line_editor_has_executed_earlier_input() -> None:
         await on.until()
         for turn in range(40):
             on.type(f"echo $(({turn} + 1000))\r")
-            while of_terminal(on.master, on.slave, (on.it.pid,)).state != "reads":
+            while read_terminal_state(on.master, on.slave, (on.it.pid,)).state != "reads":
                 await trio.lowlevel.checkpoint()
             on.look()
             assert b"%d\r\n" % (turn + 1000) in on.printed and on.printed.endswith(b"$ ")
@@ -321,7 +321,7 @@ async def test_a_process_stopped_during_the_look_is_busy(monkeypatch: pytest.Mon
 async def test_the_leader_of_the_foreground_need_not_be_named() -> None:
     async with stage("cat") as on:
         now = await on.until()
-        assert of_terminal(on.master, on.slave, ()) == now
+        assert read_terminal_state(on.master, on.slave, ()) == now
 
 
 async def test_a_background_process_does_not_count() -> None:
@@ -377,15 +377,15 @@ async def test_without_processes_the_state_is_unknown() -> None:
 
 def test_a_terminal_without_a_session_is_unknown() -> None:
     master, slave = pseudo_terminal.open_terminal(24, 80)
-    assert of_terminal(master, slave, (os.getpid(),)) == ReadState("unknown")
+    assert read_terminal_state(master, slave, (os.getpid(),)) == ReadState("unknown")
     os.close(master)
 
 
 def test_a_non_terminal_is_an_error_or_without_owner() -> None:
     with open("/dev/null", "rb") as file:
-        assert of_terminal(file.fileno(), "/dev/null", ()) == ReadState("unknown")
+        assert read_terminal_state(file.fileno(), "/dev/null", ()) == ReadState("unknown")
     with pytest.raises(OSError, match="descriptor"):
-        of_terminal(-1 & 0xFFFF, "/dev/null", ())
+        read_terminal_state(-1 & 0xFFFF, "/dev/null", ())
 
 
 def test_without_the_call_for_a_master_the_terminal_is_opened_by_name(

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from haftd.host.input_state.read_state import ReadState, of_pipe
+from haftd.host.input_state.read_state import ReadState, read_pipe_state
 from haftd.host.launch.spawn import LaunchedProcess
 from tests.host.launch_helpers import plan, running
 from tests.host.readings import DEADLINE_S, python
@@ -18,7 +18,7 @@ async def piped(*argv: str) -> AsyncIterator[tuple[LaunchedProcess, Callable[[],
     async with running(plan(*argv, stdin="pipe")) as (it, _):
         assert it.stdin is not None
         inode = os.fstat(it.stdin).st_ino
-        yield it, lambda: of_pipe((it.pid,), inode)
+        yield it, lambda: read_pipe_state((it.pid,), inode)
 
 
 async def until(look: Callable[[], ReadState], *states: str) -> ReadState:
@@ -65,7 +65,7 @@ async def test_a_pipe_reader_has_consumed_earlier_input() -> None:
 
 
 async def test_a_pipe_without_a_program_is_unknown() -> None:
-    assert of_pipe((), 1).state == "unknown"
+    assert read_pipe_state((), 1).state == "unknown"
     async with piped("true") as (it, look):
         await it.wait_exit()
         assert look().state == "unknown"

@@ -12,7 +12,7 @@ import pytest
 
 from haftd.host.input_state import read_state
 from haftd.host.input_state.thread_wait import ThreadState
-from haftd.host.input_state.wait_snapshot import Wait, WaitSnapshot, related
+from haftd.host.input_state.wait_snapshot import Wait, WaitSnapshot, find_related
 from haftd.host.process.identity import Stat
 from haftd.host.tty import pseudo_terminal
 
@@ -34,7 +34,7 @@ def told(*seen: ThreadState, look: WaitSnapshot | None = None) -> read_state.Rea
     """Return the combined state of these waits, each of its own process: 1, 2 …"""
     look = WaitSnapshot() if look is None else look
     found = [Wait(pid, pid, one) for pid, one in enumerate(seen, 1)]
-    return read_state._reads(look, found, "key", 500)
+    return read_state._make_reads(look, found, "key", 500)
 
 
 def test_of_timed_waits_the_longest_counts() -> None:
@@ -70,10 +70,10 @@ def test_other_jobs_are_unrelated_to_the_foreground() -> None:
     """A shell (2) below another program (1), its job (3) with its child (4), and background
     processes (5, 6)."""
     known = processes((1, 0, 1), (2, 1, 2), (3, 2, 3), (4, 3, 4), (5, 2, 5), (6, 5, 5))
-    front = related(snapshot(processes=known), 3)
+    front = find_related(snapshot(processes=known), 3)
     assert sorted(one.pid for one in front) == [1, 2, 3, 4]
-    assert len(related(snapshot(processes=known), None)) == 6
-    assert related(snapshot(processes=known), 7) == []
+    assert len(find_related(snapshot(processes=known), None)) == 6
+    assert find_related(snapshot(processes=known), 7) == []
 
 
 @pytest.mark.parametrize(

@@ -299,12 +299,12 @@ def test_the_foreground_is_reported_before_and_after_the_look(
     """A shell takes the terminal back, or gives it to the next job, at any moment."""
     monkeypatch.setattr(
         read_state,
-        "_in_foreground",
+        "_read_foreground",
         lambda terminal, pids, group, depth: ReadState("busy", None, True, (group,)),
     )
     fronts = iter(groups)
     terminal = read_state._Terminal(lambda: next(fronts), lambda: -1, None)
-    assert read_state._reading(terminal, ()) == told
+    assert read_state._read_terminal(terminal, ()) == told
     assert list(fronts) == []
 
 

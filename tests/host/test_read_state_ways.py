@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from haftd.host.input_state.read_state import ReadState, of_terminal
+from haftd.host.input_state.read_state import ReadState, read_terminal_state
 from tests.host.readings import python, stage
 
 WAYS: dict[str, tuple[str, ...]] = {
@@ -71,7 +71,9 @@ async def test_an_orphan_is_seen_when_named() -> None:
     async with stage(*python(*lines)) as on:
         await on.until(lambda now: True, r"is \d+\r\n")
         pid = int(on.printed.split()[1])
-        await on.until(lambda _: of_terminal(on.master, on.slave, (on.it.pid, pid)).pids == (pid,))
+        await on.until(
+            lambda _: read_terminal_state(on.master, on.slave, (on.it.pid, pid)).pids == (pid,)
+        )
         os.kill(pid, signal.SIGKILL)
 
 
@@ -313,7 +315,7 @@ async def test_a_reader_in_an_inner_terminal_has_consumed_earlier_input() -> Non
         await on.until(lambda now: now.state == "reads" and not now.relays)
         for turn in range(100):
             on.type(f"line {turn}\n")
-            while (now := of_terminal(on.master, on.slave, (on.it.pid,))).state != "reads":
+            while (now := read_terminal_state(on.master, on.slave, (on.it.pid,))).state != "reads":
                 await trio.lowlevel.checkpoint()
             on.look()
             assert not now.relays and on.printed == b"line %d\r\n" % turn * 2

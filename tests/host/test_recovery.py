@@ -24,7 +24,7 @@ from haftd.host.files.lockfile import DaemonLock
 from haftd.host.process import rlimit_tag
 from haftd.host.process.identity import identify_child, read_environ
 from haftd.host.process.machine import boot_id
-from haftd.host.process.own_tag import new_instance
+from haftd.host.process.own_tag import make_instance
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery import kill_set, ownership
 from haftd.host.recovery.record import Record
@@ -38,7 +38,7 @@ OTHER = secrets.token_hex(6)
 @pytest.fixture
 def instance() -> str:
     """Instance of the dead daemon, different in every test."""
-    return new_instance()
+    return make_instance()
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ def table(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> dict[int, Process]:
     monkeypatch.setattr(ownership, "is_running", lambda stat: stat.state not in "ZX")
     monkeypatch.setattr(ownership, "holds_daemon_lock", lambda pid: processes[pid].has_lock)
     monkeypatch.setattr(rlimit_tag, "read_tag", lambda pid: processes[pid].tag)
-    monkeypatch.setattr(privacy, "named_instance", lambda pid: processes[pid].name)
+    monkeypatch.setattr(privacy, "read_instance", lambda pid: processes[pid].name)
     return processes
 
 

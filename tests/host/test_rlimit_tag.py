@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haftd.host.process import rlimit_tag
-from haftd.host.process.own_tag import new_instance
+from haftd.host.process.own_tag import make_instance
 from haftd.host.process.process_tag import ProcessTag
 
 HEX = st.text("0123456789abcdef", min_size=12, max_size=12)
@@ -36,7 +36,7 @@ def test_every_text_has_an_rlimit_tag_that_the_kernel_accepts(mark: str) -> None
 
 
 def test_children_inherit_the_tag_through_a_cleared_environment() -> None:
-    mark = str(ProcessTag("0123456789ab", new_instance(), 7))
+    mark = str(ProcessTag("0123456789ab", make_instance(), 7))
     child = subprocess.Popen(["sleep", "60"])
     try:
         assert rlimit_tag.read_tag(child.pid) is None

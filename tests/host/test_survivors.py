@@ -33,14 +33,14 @@ def test_a_reused_pid_is_not_held(
     child, is_ours = marked
     remains = Survivors([child.pid], MARK)
     try:
-        assert list(remains.living()) == [child.pid] * is_ours
+        assert list(remains.find_living()) == [child.pid] * is_ours
         remains.kill()
         if is_ours:
             assert child.wait(20) == -signal.SIGKILL
         else:
             child.send_signal(signal.SIGTERM)
             assert child.wait(20) == -signal.SIGTERM
-        assert remains.living() == {}
+        assert remains.find_living() == {}
     finally:
         remains.close()
 
@@ -78,7 +78,7 @@ async def test_the_end_of_all_survivors_is_awaited_and_gone_ones_are_skipped(
     first, last = start("sleep", "300"), start("sleep", "300")
     gone.wait()
     remains = Survivors([gone.pid, stranger.pid, first.pid, last.pid], MARK)
-    assert remains.living().keys() == {first.pid, last.pid}
+    assert remains.find_living().keys() == {first.pid, last.pid}
     ended: list[bool] = []
 
     async def wait() -> None:
@@ -93,6 +93,6 @@ async def test_the_end_of_all_survivors_is_awaited_and_gone_ones_are_skipped(
                 assert not ended
                 child.kill()
                 child.wait()
-    assert ended and remains.living() == {}
+    assert ended and remains.find_living() == {}
     remains.close()
     assert pidfds() == before

@@ -68,7 +68,7 @@ def test_a_woken_thread_waits_no_longer_even_before_it_runs(
 def test_an_unreadable_address_is_unclear(address: int) -> None:
     """A call may have any number; the offset of a file ends at 2^63."""
     with pytest.raises(thread_wait._Undecidable):
-        thread_wait._memory(os.getpid(), address, 8)
+        thread_wait._read_memory(os.getpid(), address, 8)
 
 
 @pytest.mark.parametrize(
@@ -90,16 +90,16 @@ def test_a_sleeper_outside_a_call_waits_for_no_input(
 def test_a_set_is_read_bit_by_bit() -> None:
     bits = ctypes.create_string_buffer(bytes([0b1001, 0, 0b10, 0xFF]))
     at = ctypes.addressof(bits)
-    assert thread_wait._selected(os.getpid(), at, 18) == [0, 3, 17]
-    assert thread_wait._selected(os.getpid(), 0, 18) == []
+    assert thread_wait._read_selected(os.getpid(), at, 18) == [0, 3, 17]
+    assert thread_wait._read_selected(os.getpid(), 0, 18) == []
     with pytest.raises(thread_wait._Undecidable):
-        thread_wait._selected(os.getpid(), at, thread_wait._MAX_WATCHED + 1)
+        thread_wait._read_selected(os.getpid(), at, thread_wait._MAX_WATCHED + 1)
 
 
 def test_a_partial_structure_is_unclear(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "pread", lambda fd, size, at: b"x" * (size - 1))
     with pytest.raises(thread_wait._Undecidable):
-        thread_wait._memory(os.getpid(), 0x1000, 8)
+        thread_wait._read_memory(os.getpid(), 0x1000, 8)
 
 
 def test_a_reused_descriptor_is_unclear() -> None:
@@ -107,9 +107,12 @@ def test_a_reused_descriptor_is_unclear() -> None:
     r, w = os.pipe()
     try:
         inode = os.fstat(r).st_ino
-        assert thread_wait._file(os.getpid(), r, inode, lambda descriptor: False).kind == "pipe"
         assert (
-            thread_wait._file(os.getpid(), r, inode + 1, lambda descriptor: False).kind == "unclear"
+            thread_wait._find_file(os.getpid(), r, inode, lambda descriptor: False).kind == "pipe"
+        )
+        assert (
+            thread_wait._find_file(os.getpid(), r, inode + 1, lambda descriptor: False).kind
+            == "unclear"
         )
     finally:
         os.close(r)
@@ -143,8 +146,8 @@ def test_each_descriptor_has_the_kind_of_its_file(tmp_path: Path) -> None:
         }
         pid = os.getpid()
         for fd, kind in kinds.items():
-            assert thread_wait._file(pid, fd, None, lambda info: False).kind == kind
-            assert thread_wait._file(pid, fd, None, lambda info: True).kind == "sought"
+            assert thread_wait._find_file(pid, fd, None, lambda info: False).kind == kind
+            assert thread_wait._find_file(pid, fd, None, lambda info: True).kind == "sought"
     # A closed number is of no file; an epoll may watch the file on.
-    assert thread_wait._file(pid, fd, None, lambda info: True).kind == "other"
-    assert thread_wait._file(pid, fd, 1, lambda info: True).kind == "unclear"
+    assert thread_wait._find_file(pid, fd, None, lambda info: True).kind == "other"
+    assert thread_wait._find_file(pid, fd, 1, lambda info: True).kind == "unclear"

@@ -41,9 +41,9 @@ def judged(
         assert epoll == 9
         return [thread_wait._Watched(fd, fd) for fd in fds]
 
-    monkeypatch.setattr(thread_wait, "_file", lambda pid, fd, inode, sought: FILES[fd])
+    monkeypatch.setattr(thread_wait, "_find_file", lambda pid, fd, inode, sought: FILES[fd])
     monkeypatch.setattr(thread_wait, "_kind", lambda pid, file: file.kind)
-    monkeypatch.setattr(thread_wait, "_registered", watched)
+    monkeypatch.setattr(thread_wait, "_read_registered", watched)
     call, args = SHAPES[shape], [0] * 6
     if shape == "poll":
         entries = [(fd, 0x41) for fd in fds] + [(8, 4), (-1, 0x41)]
@@ -94,7 +94,7 @@ def test_a_wait_for_several_files_is_for_input_if_the_sought_one_is_among_them(
 def test_a_read_is_of_input_if_it_is_of_the_sought_file(
     monkeypatch: pytest.MonkeyPatch, fd: int, state: str, outward: bool
 ) -> None:
-    monkeypatch.setattr(thread_wait, "_file", lambda pid, fd, inode, sought: FILES[fd])
+    monkeypatch.setattr(thread_wait, "_find_file", lambda pid, fd, inode, sought: FILES[fd])
     monkeypatch.setattr(thread_wait, "_kind", lambda pid, file: file.kind)
     for call in {c for calls in syscalls.CALLS.values() for c in calls.values()}:
         if call.shape == "read":
@@ -134,8 +134,8 @@ def test_a_bound_is_in_milliseconds_or_a_time_in_memory(
         memory.raw = thread_wait._TIME.pack(*given)
         value = ctypes.addressof(memory)
     call = syscalls.Call("poll", bound=2, unit=cast(Any, unit))
-    assert thread_wait._bound(os.getpid(), call, [9, 9, value]) == bound
-    assert thread_wait._bound(os.getpid(), call._replace(bound=-1), [9, 9, value]) is None
+    assert thread_wait._read_bound_ms(os.getpid(), call, [9, 9, value]) == bound
+    assert thread_wait._read_bound_ms(os.getpid(), call._replace(bound=-1), [9, 9, value]) is None
 
 
 @pytest.mark.parametrize(

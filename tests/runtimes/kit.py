@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from haftd.host import readiness
 from haftd.host.process.identity import every_pid, read_environ, read_stat
-from haftd.host.process.own_tag import new_instance
+from haftd.host.process.own_tag import make_instance
 from haftd.host.process.process_tag import ProcessTag
 from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call
@@ -24,7 +24,7 @@ from haftd.runtimes.terminal import library
 HERE = Path(__file__).parent
 TERMINAL: dict[str, Any] = {"terminal": True}
 
-_instance = new_instance()
+_instance = make_instance()
 _numbers = itertools.count(1)
 
 

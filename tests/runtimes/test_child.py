@@ -77,7 +77,7 @@ async def test_a_sum_whose_files_may_wait_is_read_in_a_thread(
         threads.append(threading.current_thread())
         return 2
 
-    monkeypatch.setattr(usage, "memory", memory)
+    monkeypatch.setattr(usage, "measure_memory", memory)
     assert await ended_by({"memory": 1}) == "memory"
     assert threads and threading.current_thread() not in threads
 
@@ -91,8 +91,8 @@ async def test_processes_are_counted_while_a_sum_is_read(monkeypatch: pytest.Mon
             is_ended.wait(60)
         return 0.0
 
-    monkeypatch.setattr(usage, "cpu_s", cpu_s)
-    monkeypatch.setattr(usage, "tasks", lambda pids: 3 if is_reading.is_set() else 1)
+    monkeypatch.setattr(usage, "read_cpu_s", cpu_s)
+    monkeypatch.setattr(usage, "count_threads", lambda pids: 3 if is_reading.is_set() else 1)
     try:
         assert await ended_by({"processes": 2, "cpu_s": 60}) == "processes"
     finally:

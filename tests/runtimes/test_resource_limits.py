@@ -82,10 +82,10 @@ def test_a_look_is_late_where_little_can_have_changed(
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     bounds = ResourceLimits(limits)
     for cpu_s, tasks, memory in looks:
-        for clock in ("cpu_s", "run_s"):
+        for clock in ("read_cpu_s", "read_clocks_s"):
             monkeypatch.setattr(usage, clock, lambda pids, value=cpu_s: value)
-        monkeypatch.setattr(usage, "tasks", lambda pids, value=tasks: value)
-        monkeypatch.setattr(usage, "memory", lambda pids, bound, value=memory: value)
+        monkeypatch.setattr(usage, "count_threads", lambda pids, value=tasks: value)
+        monkeypatch.setattr(usage, "measure_memory", lambda pids, bound, value=memory: value)
         assert bounds.passed_count((7,)) is bounds.passed_sum((7,)) is None
     assert bounds.longest_pause_s == pause_s
 
@@ -97,7 +97,7 @@ def test_a_growing_number_of_processes_is_counted_again_soon(
     bounds = ResourceLimits({"processes": 9})
     pauses = []
     for count in (1, 1, 3, 2, 3, 4):
-        monkeypatch.setattr(usage, "tasks", lambda pids, value=count: value)
+        monkeypatch.setattr(usage, "count_threads", lambda pids, value=count: value)
         assert bounds.passed_count((7,)) is None
         pauses.append(bounds.next_pause_s(0.1))
     assert pauses == [0.2, 0.2, FIRST_PAUSE_S, 0.2, 0.2, FIRST_PAUSE_S]

@@ -96,7 +96,7 @@ def test_a_program_with_unprocessed_output_is_busy(
         "haftd.runtimes.terminal.runtime.pump.is_readable", lambda master: next(answers)
     )
     monkeypatch.setattr(
-        "haftd.runtimes.terminal.runtime.read_state.of_terminal",
+        "haftd.runtimes.terminal.runtime.read_state.read_terminal_state",
         lambda *of: ReadState("reads", "line", True),
     )
     stage: Any = Stage()
@@ -107,7 +107,7 @@ def test_a_program_with_undrawn_output_is_busy(monkeypatch: pytest.MonkeyPatch) 
     """The output may be a query whose answer the program awaits."""
     monkeypatch.setattr("haftd.runtimes.terminal.runtime.pump.is_readable", lambda master: False)
     monkeypatch.setattr(
-        "haftd.runtimes.terminal.runtime.read_state.of_terminal",
+        "haftd.runtimes.terminal.runtime.read_state.read_terminal_state",
         lambda *of: ReadState("reads", "key", True),
     )
     stage: Any = Stage()
@@ -118,7 +118,7 @@ def test_a_program_with_undrawn_output_is_busy(monkeypatch: pytest.MonkeyPatch) 
 def test_a_program_within_a_frame_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("haftd.runtimes.terminal.runtime.pump.is_readable", lambda master: False)
     monkeypatch.setattr(
-        "haftd.runtimes.terminal.runtime.read_state.of_terminal",
+        "haftd.runtimes.terminal.runtime.read_state.read_terminal_state",
         lambda *of: ReadState("reads", "key", True),
     )
     stage: Any = Stage()

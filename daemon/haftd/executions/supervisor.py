@@ -311,7 +311,9 @@ class Supervisor:
         survivors = Survivors(handle.unconfirmed, call.mark)
         self._survivors[handle] = survivors
         handle.set_left_behind(
-            lambda: tuple(LeftBehind(pid, command) for pid, command in survivors.living().items())
+            lambda: tuple(
+                LeftBehind(pid, command) for pid, command in survivors.find_living().items()
+            )
         )
         self._nursery.start_soon(self._watch_survivors, handle, call, survivors)
 

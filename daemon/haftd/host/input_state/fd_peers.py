@@ -18,6 +18,7 @@ from haftd.host import sock_diag
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PIDFD_GETFD = 438  # from Linux 5.6 on, the same on every machine
+# linux/unix_diag.h: flag and attribute, unix_diag_req, unix_diag_msg; then an attribute's head and value.
 _SHOW_PEER = 4
 _PEER = 2
 _ANY = 0xFFFF_FFFF
@@ -28,28 +29,29 @@ _INT = struct.Struct("=I")
 
 
 def has_both_ends(pid: int, inode: int) -> bool:
-    peer = peer_of(inode)
+    """True if a process has a Unix socket's peer open."""
+    peer = find_peer(inode)
     return peer is not None and _holds(
         pid, lambda info, _: info.st_ino == peer and stat.S_ISSOCK(info.st_mode)
     )
 
 
 def writes_to(pid: int, pipes: frozenset[int]) -> bool:
+    """True if a process has one of these pipes open for writing."""
     return _holds(
         pid,
         lambda info, fd: (
             info.st_ino in pipes
             and stat.S_ISFIFO(info.st_mode)
-            and max(0, _fdinfo_number(pid, fd, rb"^flags:\s*([0-7]+)", 8))
-            & (os.O_WRONLY | os.O_RDWR)
+            and max(0, _read_fdinfo(pid, fd, rb"^flags:\s*([0-7]+)", 8)) & (os.O_WRONLY | os.O_RDWR)
             > 0
         ),
     )
 
 
-def terminal_of(pid: int, master: int) -> int:
+def find_terminal(pid: int, master: int) -> int:
     """Return the terminal's number of a process's master; -1 where unknown."""
-    return _fdinfo_number(pid, str(master), rb"^tty-index:\s*(\d+)", 10)
+    return _read_fdinfo(pid, str(master), rb"^tty-index:\s*(\d+)", 10)
 
 
 def is_readable(pid: int, fd: int) -> bool | None:
@@ -69,6 +71,7 @@ def is_readable(pid: int, fd: int) -> bool | None:
 
 
 def is_listening(pid: int, fd: int) -> bool:
+    """True for a process's listening socket; False if unknown."""
     copy = _copy(pid, fd)
     if copy is None:
         return False
@@ -109,7 +112,7 @@ def _holds(pid: int, matches: Callable[[os.stat_result, str], bool]) -> bool:
     return False
 
 
-def _fdinfo_number(pid: int, fd: str, pattern: bytes, base: int) -> int:
+def _read_fdinfo(pid: int, fd: str, pattern: bytes, base: int) -> int:
     try:
         with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as file:
             match = re.search(pattern, file.read(), re.MULTILINE)
@@ -118,8 +121,8 @@ def _fdinfo_number(pid: int, fd: str, pattern: bytes, base: int) -> int:
     return int(match[1], base) if match else -1
 
 
-def peer_of(inode: int) -> int | None:
-    """Return the inode of a Unix socket's peer."""
+def find_peer(inode: int) -> int | None:
+    """Return the inode of a Unix socket's peer; None without one, or if unknown."""
     request = _REQUEST.pack(socket.AF_UNIX, 0, 0, _ANY, inode, _SHOW_PEER, _ANY, _ANY)
     try:
         answer = sock_diag.ask(request)

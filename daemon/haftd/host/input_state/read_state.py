@@ -1,9 +1,9 @@
 """Decide if a process waits for input right now: on a terminal, or at the end of a pipe.
 
 A sleeping read or poll of the terminal, in a thread of the foreground group, proves a wait while no
-typed input is unread. `reads` is certain; `busy` is, except for a timed sleep on a non-canonical
-terminal or a wait for an outside peer; `unknown`: a process may not be examined (sudo). A terminal
-within the terminal (script, expect) is followed to its reader. The terminal's other end is opened
+typed input is unread. `reads` is certain; so is `busy`, except on a non-canonical terminal with a
+timed sleep or a wait for an outside peer; `unknown`: a process may not be examined (sudo), or there is
+none. A terminal within the terminal (script, expect) is followed to its reader. The terminal's other end is opened
 for a moment, never as controlling terminal, and only while a process holds it, too.
 """
 
@@ -25,11 +25,11 @@ from haftd.host.input_state.wait_snapshot import (
     WaitSnapshot,
     add_strangers,
     confirm,
-    related,
+    find_related,
     take_snapshot,
 )
 from haftd.host.process.ancestry import list_children
-from haftd.host.process.identity import behind_name, read_whole
+from haftd.host.process.identity import read_whole, skip_name
 from haftd.host.tty import pseudo_terminal
 from haftd.named_tuple import NamedTuple
 
@@ -40,19 +40,21 @@ _SLAVE_FLAGS = os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK
 _DEV_TTY = os.makedev(5, 0)
 _PTS_MAJOR = 136
 _MAX_DEPTH = 3
+"""Terminals within terminals that are followed."""
 _STABLE_S = 0.5
+"""A program that has just begun is likely to start others, or to set the modes."""
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class ReadState(NamedTuple):
     state: Literal["reads", "busy", "unknown"]
     kind: Kind | None = None
-    """Awaited input by the terminal's modes: a line, a line without echo, keys; possible input if
-    `unknown`, None if busy. Always a line on a pipe."""
+    """Awaited input by the terminal's modes: a line, a line without echo, keys; None if busy. If
+    `unknown`, possible input, None without a foreground group. Always a line on a pipe."""
     certain: bool = False
     pids: tuple[int, ...] = ()
-    """The waiting processes; of `unknown` the hidden processes, of `busy` those in the foreground.
-    """
+    """The waiting processes; of `unknown` the hidden processes, of `busy` those in the foreground, none
+    if typed input is unread."""
     within_ms: int | None = None
     """Longest timeout of the waits; None when one has none."""
     relays: bool = False
@@ -63,10 +65,10 @@ class ReadState(NamedTuple):
     at_work: bool = False
     """A waiting process also works, in another thread or foreground process."""
     processes: frozenset[tuple[int, int, int]] = frozenset()
-    """Of uncertain states: the foreground group, and pid, start time and reaped faults of each
-    related process. Equal sets: no process has started or ended between."""
+    """Of uncertain states, and with `relays` or `loops`: the foreground group, and pid, start time and
+    reaped faults of each related process. Equal sets: no process has started or ended between."""
     is_stable: bool = False
-    """A process is in the foreground, and no process began within `_STABLE_S`."""
+    """For the same states: a process is in the foreground, and none began within `_STABLE_S`."""
 
     def __eq__(self, other: object) -> bool:
         """Compare without the evidence of idleness."""
@@ -83,25 +85,25 @@ class _Terminal(NamedTuple):
     master: int | None
 
 
-def of_terminal(master: int, slave: str, pids: Iterable[int]) -> ReadState:
+def read_terminal_state(master: int, slave: str, pids: Iterable[int]) -> ReadState:
     """Read the state of the terminal's foreground processes.
 
     `pids`: the session's leader and orphans, examined with all descendants. Blocks for some 0.1 ms.
-    Read the output first: a process that prints and then waits has done both by then. Raises
-    OSError when `master` is no terminal.
+    Read the output first: a process that prints and then waits has done both by then. `unknown`
+    without a foreground group, also for a descriptor of another file. Raises OSError.
     """
-    return _reading(
+    return _read_terminal(
         _Terminal(lambda: pseudo_terminal.foreground(master), lambda: _peer(master, slave), master),
         pids,
     )
 
 
-def _reading(terminal: _Terminal, pids: Iterable[int], depth: int = 0) -> ReadState:
+def _read_terminal(terminal: _Terminal, pids: Iterable[int], depth: int = 0) -> ReadState:
     group = terminal.foreground()
     for _ in range(3):
         if group is None:
             break
-        result = _in_foreground(terminal, pids, group, depth)
+        result = _read_foreground(terminal, pids, group, depth)
         now = terminal.foreground()
         if now == group:
             return result
@@ -110,7 +112,7 @@ def _reading(terminal: _Terminal, pids: Iterable[int], depth: int = 0) -> ReadSt
     return ReadState("unknown", processes=seen)
 
 
-def of_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
+def read_pipe_state(pids: Sequence[int], pipe_inode: int) -> ReadState:
     """Read the state of these processes and descendants at that pipe.
 
     The caller checks for queued input.
@@ -120,13 +122,13 @@ def of_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
         return (
             facts.st_ino == pipe_inode
             and stat.S_ISFIFO(facts.st_mode)
-            and facts.st_dev == _pipe_device()
+            and facts.st_dev == _read_pipe_device()
         )
 
     snapshot = take_snapshot(pids, None, sought)
     waits = confirm(snapshot)
     if waits:
-        result = _reads(snapshot, waits, "line")
+        result = _make_reads(snapshot, waits, "line")
     elif snapshot.unsure or not snapshot.members:
         result = ReadState("unknown", "line", pids=tuple(sorted(snapshot.unsure)))
     else:
@@ -137,7 +139,7 @@ def of_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
 def _with_processes(result: ReadState, snapshot: WaitSnapshot, group: int | None) -> ReadState:
     if result.certain and not (result.relays or result.loops):
         return result
-    relatives = related(snapshot, group)
+    relatives = find_related(snapshot, group)
     newest_s = max((process.ticks for process in relatives), default=0) / _TICKS_A_SECOND
     age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - newest_s
     return result._replace(
@@ -151,7 +153,7 @@ def _with_processes(result: ReadState, snapshot: WaitSnapshot, group: int | None
     )
 
 
-def _in_foreground(terminal: _Terminal, pids: Iterable[int], group: int, depth: int) -> ReadState:
+def _read_foreground(terminal: _Terminal, pids: Iterable[int], group: int, depth: int) -> ReadState:
     try:
         fd = terminal.open()
     except OSError:  # the terminal is exclusive, or no descriptor is left
@@ -161,12 +163,12 @@ def _in_foreground(terminal: _Terminal, pids: Iterable[int], group: int, depth: 
         # In canonical mode only a whole line is readable, as with FIONREAD.
         if pump.is_readable(fd):
             return ReadState("busy", None, True)
-        return _at(fd, pids, group, depth)
+        return _read_at(fd, pids, group, depth)
     finally:
         os.close(fd)
 
 
-def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
+def _read_at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
     ours = os.fstat(fd)
 
     def is_terminal(facts: os.stat_result) -> bool:
@@ -179,13 +181,15 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
     snapshot = take_snapshot([*pids, group], group, sought)
     add_strangers(snapshot, is_terminal)
     kind, patience_ms = _kind(fd)
-    inner = _carried_terminal(snapshot)
-    within = None if inner is None or depth >= _MAX_DEPTH else _inside(inner, snapshot, depth + 1)
+    inner = _find_carried_terminal(snapshot)
+    within = (
+        None if inner is None or depth >= _MAX_DEPTH else _read_inner(inner, snapshot, depth + 1)
+    )
     waits = confirm(snapshot)
     if waits and within is not None and within.state != "unknown":
         result = within
     elif waits:
-        result = _reads(snapshot, waits, kind, patience_ms)
+        result = _make_reads(snapshot, waits, kind, patience_ms)
     elif snapshot.unsure or (not snapshot.members and not pseudo_terminal.is_empty_group(group)):
         result = ReadState("unknown", kind, pids=tuple(sorted(snapshot.unsure)))
     else:
@@ -197,7 +201,7 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
     return result
 
 
-def _carried_terminal(snapshot: WaitSnapshot) -> int | None:
+def _find_carried_terminal(snapshot: WaitSnapshot) -> int | None:
     """Return the number of the one inner terminal that every waiting process relays, without other
     sources."""
     waits = snapshot.waits
@@ -210,15 +214,15 @@ def _carried_terminal(snapshot: WaitSnapshot) -> int | None:
     return min(inner)
 
 
-def _inside(number: int, snapshot: WaitSnapshot, depth: int) -> ReadState | None:
+def _read_inner(number: int, snapshot: WaitSnapshot, depth: int) -> ReadState | None:
     below = [child for pid in snapshot.members for child in list_children(pid)]
     terminal = _Terminal(
-        lambda: _foreground_of(below, number),
+        lambda: _find_foreground(below, number),
         lambda: os.open(f"/dev/pts/{number}", _SLAVE_FLAGS),
         None,
     )
     try:
-        result = _reading(terminal, below, depth)
+        result = _read_terminal(terminal, below, depth)
     except OSError:
         return None
     if result.state != "reads":
@@ -231,7 +235,7 @@ def _inside(number: int, snapshot: WaitSnapshot, depth: int) -> ReadState | None
     return result
 
 
-def _foreground_of(pids: Iterable[int], number: int) -> int | None:
+def _find_foreground(pids: Iterable[int], number: int) -> int | None:
     terminal = os.makedev(_PTS_MAJOR, number)
     for pid in pids:
         try:
@@ -240,19 +244,19 @@ def _foreground_of(pids: Iterable[int], number: int) -> int | None:
             continue
         if not content:
             continue
-        fields = behind_name(content).split()
-        if int(fields[4]) & 0xFFFF_FFFF == _stat_device(terminal):
+        fields = skip_name(content).split()
+        if int(fields[4]) & 0xFFFF_FFFF == _encode_device(terminal):
             return int(fields[5]) if int(fields[5]) > 0 else None
     return None
 
 
-def _stat_device(device: int) -> int:
+def _encode_device(device: int) -> int:
     """Return a device number as in /proc/<pid>/stat."""
     major, minor = os.major(device), os.minor(device)
     return (minor & 0xFF) | (major << 8) | ((minor & ~0xFF) << 12)
 
 
-def _reads(
+def _make_reads(
     snapshot: WaitSnapshot, waits: list[Wait], kind: Kind, patience_ms: int | None = None
 ) -> ReadState:
     waiting = {wait.pid for wait in waits}
@@ -302,7 +306,7 @@ def _kind(fd: int) -> tuple[Kind, int | None]:
 
 
 @cache
-def _pipe_device() -> int:
+def _read_pipe_device() -> int:
     ours, theirs = os.pipe()
     try:
         return os.fstat(ours).st_dev

@@ -13,9 +13,9 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
-from haftd.host.input_state.fd_peers import has_both_ends, is_listening, terminal_of
+from haftd.host.input_state.fd_peers import find_terminal, has_both_ends, is_listening
 from haftd.host.input_state.syscalls import CALLS, Call
-from haftd.host.process.identity import behind_name
+from haftd.host.process.identity import skip_name
 from haftd.lazy_pattern import lazy_pattern
 from haftd.named_tuple import NamedTuple
 
@@ -28,7 +28,7 @@ class ThreadState(NamedTuple):
     """`reads`: in a read of the file. `watches`: waits until it is readable. `away`: runs, or
     sleeps otherwise. `hidden`: unknown."""
     within_ms: int | None = None
-    """Timeout of the wait in milliseconds; None for never."""
+    """Timeout of the wait in milliseconds, 0 for a plain sleep of any length; None without a timeout."""
     outward: bool = False
     """The thread waits for an outside peer, perhaps among other files: a socket, or an unidentified
     terminal."""
@@ -43,7 +43,7 @@ class ThreadState(NamedTuple):
     pipes: frozenset[int] = frozenset()
     """Inodes of other awaited pipes."""
     line: bytes = b""
-    """Line of /proc/<pid>/task/<tid>/syscall."""
+    """Line of /proc/<pid>/task/<tid>/syscall; empty for `away`."""
     ran: bytes = b""
     """Run time and run count as of the wait (schedstat)."""
 
@@ -55,19 +55,23 @@ _HIDDEN: Final = ThreadState("hidden")
 _CALLS: Final = CALLS.get(os.uname().machine, {})
 
 _4_GIB = 1 << 32
-_X32 = 1 << 30
+_X32 = 1 << 30  # __X32_SYSCALL_BIT of asm/unistd.h
 _ELF_64 = b"\x7fELF\x02"
-_POLLFD = struct.Struct("=ihh")
-_TIME = struct.Struct("=qq")
-_MAX_MS = 0x7FFF_FFFF
+_POLLFD = struct.Struct("=ihh")  # poll(2)
+_TIME = struct.Struct("=qq")  # timespec and timeval
+_MAX_MS = 0x7FFF_FFFF  # of an int; a greater one is negative: for ever
 _IN = 0x41  # POLLIN, POLLRDNORM; the same in an epoll
-_ONE_SHOT = 1 << 30
-_FUTEX_COMMAND = 0x7F
+_ONE_SHOT = 1 << 30  # EPOLLONESHOT
+_FUTEX_COMMAND = (
+    0x7F  # linux/futex.h: without the flags PRIVATE and CLOCK_REALTIME; 0 is FUTEX_WAIT
+)
 _HOUSEKEEPING_MS = 1500
 """A working thread takes shorter sleeps. Go's last until its next timer."""
 _MAX_DEPTH = 4  # the kernel nests epolls no deeper
 _MAX_WATCHED = 1024
+"""Descriptors of one wait, each examined while the loop waits. Beyond, the thread is `hidden`."""
 _MAX_BYTES = 1 << 18
+"""Bytes of a file of /proc: the fdinfo of an epoll of `_MAX_WATCHED` entries has fewer."""
 _WATCHED = lazy_pattern(
     rb"tfd:\s*(\d+) events:\s*([0-9a-f]+) data:\s*[0-9a-f]+(?:\s+pos:\S+ ino:([0-9a-f]+))?"
 )
@@ -80,7 +84,7 @@ class _Undecidable(Exception):
 
 
 def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
-    """Return a thread's activity; `away` for one that is gone. Never raises."""
+    """Return a thread's activity; `away` for a thread that is gone. Never raises."""
     # Read first: an unchanged count proves the line.
     ran = _run_count(pid, tid)
     try:
@@ -89,7 +93,7 @@ def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
         return _AWAY
     except OSError:
         # A thread that awaits input sleeps, even in a hidden call.
-        return _HIDDEN if _sleeps(pid, tid) else _AWAY
+        return _HIDDEN if _is_asleep(pid, tid) else _AWAY
     words = line.split()
     if words[:1] == [b"running"]:
         return _AWAY
@@ -102,7 +106,7 @@ def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
         if not _CALLS or number >= _X32 or _is_foreign(pid, int(words[7], 16), int(words[8], 16)):
             return _HIDDEN
         call = _CALLS.get(number)
-        if call is None or (call.resumed and "poll" not in _waits_in(pid, tid)):
+        if call is None or (call.resumed and "poll" not in _read_wait_channel(pid, tid)):
             return _AWAY
         return _judge(pid, call, args, sought, line, ran)
     except (FileNotFoundError, ProcessLookupError):
@@ -123,7 +127,7 @@ def is_unchanged(pid: int, tid: int, seen: ThreadState) -> bool:
         except OSError:
             return False
     # Also asked for an equal count: a woken thread that has no core yet has not run.
-    return _sleeps(pid, tid) and _run_count(pid, tid) == seen.ran
+    return _is_asleep(pid, tid) and _run_count(pid, tid) == seen.ran
 
 
 def _run_count(pid: int, tid: int) -> bytes:
@@ -134,12 +138,12 @@ def _run_count(pid: int, tid: int) -> bytes:
         return b""
 
 
-def _sleeps(pid: int, tid: int) -> bool:
+def _is_asleep(pid: int, tid: int) -> bool:
     try:
         content = _read(f"/proc/{pid}/task/{tid}/stat")
     except OSError:
         return False
-    return behind_name(content)[:1] == b"S"
+    return skip_name(content)[:1] == b"S"
 
 
 def _judge(
@@ -149,19 +153,22 @@ def _judge(
         raise _Undecidable
     if call.shape == "lock":
         return ThreadState("away", idle=_is_long(pid, call, args))
-    within = 0 if call.shape == "nap" else _bound(pid, call, args)
-    if call.shape == "read" and _file(pid, args[call.first] & 0xFFFF_FFFF, None, sought) is _SOUGHT:
+    within = 0 if call.shape == "nap" else _read_bound_ms(pid, call, args)
+    if (
+        call.shape == "read"
+        and _find_file(pid, args[call.first] & 0xFFFF_FFFF, None, sought) is _SOUGHT
+    ):
         return ThreadState("reads", within, line=line, ran=ran)
     match call.shape:
         case "read" | "epoll":
             watched = [args[call.first] & 0xFFFF_FFFF]
         case "poll":
-            watched = _polled(pid, args[call.first], args[1] & 0xFFFF_FFFF)
+            watched = _read_polled(pid, args[call.first], args[1] & 0xFFFF_FFFF)
         case "select":
-            watched = _selected(pid, args[call.first], args[0] & 0xFFFF_FFFF)
+            watched = _read_selected(pid, args[call.first], args[0] & 0xFFFF_FFFF)
         case _:
             watched = []
-    files = _files(pid, (_Watched(fd) for fd in watched), sought)
+    files = _find_files(pid, (_Watched(fd) for fd in watched), sought)
     kinds = {_kind(pid, file) for file in files}
     terminals = frozenset((file.inode, file.fd) for file in files if file.kind == "terminal")
     pipes = frozenset(file.inode for file in files if file.kind == "pipe")
@@ -183,7 +190,7 @@ def _is_long(pid: int, call: Call, args: list[int]) -> bool:
         return True
     # FUTEX_WAIT_BITSET and others give a point in time.
     is_relative = args[call.first] & _FUTEX_COMMAND == 0
-    return is_relative and (_bound(pid, call, args) or 0) >= _HOUSEKEEPING_MS
+    return is_relative and (_read_bound_ms(pid, call, args) or 0) >= _HOUSEKEEPING_MS
 
 
 def _kind(pid: int, file: _File) -> str:
@@ -193,7 +200,7 @@ def _kind(pid: int, file: _File) -> str:
     return file.kind
 
 
-def _bound(pid: int, call: Call, args: list[int]) -> int | None:
+def _read_bound_ms(pid: int, call: Call, args: list[int]) -> int | None:
     if call.bound < 0:
         return None
     bound = args[call.bound]
@@ -202,7 +209,7 @@ def _bound(pid: int, call: Call, args: list[int]) -> int | None:
         return None if bound > _MAX_MS else bound
     if bound == 0:
         return None
-    seconds, rest = _TIME.unpack(_memory(pid, bound, _TIME.size))
+    seconds, rest = _TIME.unpack(_read_memory(pid, bound, _TIME.size))
     return int(seconds * 1000 + rest // (1_000_000 if call.unit == "timespec" else 1000))
 
 
@@ -223,13 +230,13 @@ class _Watched(NamedTuple):
     once: bool = False
 
 
-def _files(
+def _find_files(
     pid: int, watched: Iterable[_Watched], sought: FilePredicate, depth: int = 0
 ) -> set[_File]:
     """Return these descriptors' files, epolls replaced by the files they watch."""
     files: set[_File] = set()
     for fd, inode, once in watched:
-        file = _file(pid, fd, inode, sought)
+        file = _find_file(pid, fd, inode, sought)
         if once and file is _SOUGHT:
             file = _SOUGHT_ONCE
         if file.kind != "epoll":
@@ -237,11 +244,11 @@ def _files(
         elif depth > _MAX_DEPTH:
             files.add(_UNCLEAR)
         else:
-            files |= _files(pid, _registered(pid, fd), sought, depth + 1)
+            files |= _find_files(pid, _read_registered(pid, fd), sought, depth + 1)
     return files
 
 
-def _file(pid: int, fd: int, inode: int | None, sought: FilePredicate) -> _File:
+def _find_file(pid: int, fd: int, inode: int | None, sought: FilePredicate) -> _File:
     path = f"/proc/{pid}/fd/{fd}"
     try:
         info = os.stat(path)  # noqa: PTH116 - a quarter of the time of Path.stat
@@ -257,7 +264,7 @@ def _file(pid: int, fd: int, inode: int | None, sought: FilePredicate) -> _File:
     if stat.S_ISFIFO(info.st_mode):
         return _File("pipe", info.st_ino)
     if stat.S_ISCHR(info.st_mode):
-        return _File("terminal", terminal_of(pid, fd), fd) if _is_master(info.st_rdev) else _OTHER
+        return _File("terminal", find_terminal(pid, fd), fd) if _is_master(info.st_rdev) else _OTHER
     if stat.S_IFMT(info.st_mode) == 0:
         link = os.readlink(path)  # noqa: PTH115
         return _File("epoll") if link == _EPOLL_FILE else _UNCLEAR if link == _RING_FILE else _OTHER
@@ -274,23 +281,23 @@ def _is_master(rdev: int) -> bool:
     return (os.major(rdev), os.minor(rdev)) == (5, 2) or os.major(rdev) == 2
 
 
-def _polled(pid: int, address: int, count: int) -> list[int]:
+def _read_polled(pid: int, address: int, count: int) -> list[int]:
     if count > _MAX_WATCHED:
         raise _Undecidable
-    table = _memory(pid, address, count * _POLLFD.size)
+    table = _read_memory(pid, address, count * _POLLFD.size)
     return [fd for fd, events, _ in _POLLFD.iter_unpack(table) if fd >= 0 and events & _IN]
 
 
-def _selected(pid: int, address: int, count: int) -> list[int]:
+def _read_selected(pid: int, address: int, count: int) -> list[int]:
     if address == 0:
         return []
     if count > _MAX_WATCHED:
         raise _Undecidable
-    bits = int.from_bytes(_memory(pid, address, (count + 7) // 8), "little")
+    bits = int.from_bytes(_read_memory(pid, address, (count + 7) // 8), "little")
     return [fd for fd in range(count) if bits >> fd & 1]
 
 
-def _registered(pid: int, epoll: int) -> list[_Watched]:
+def _read_registered(pid: int, epoll: int) -> list[_Watched]:
     content = _WATCHED.findall(_read(f"/proc/{pid}/fdinfo/{epoll}"))
     if len(content) > _MAX_WATCHED:
         raise _Undecidable
@@ -313,14 +320,14 @@ def _is_foreign(pid: int, stack: int, place: int) -> bool:
     return _read(f"/proc/{pid}/exe", len(_ELF_64)) != _ELF_64
 
 
-def _waits_in(pid: int, tid: int) -> str:
+def _read_wait_channel(pid: int, tid: int) -> str:
     name = _read(f"/proc/{pid}/task/{tid}/wchan").decode("ascii", "replace")
     if name in ("", "0"):
         raise _Undecidable
     return name
 
 
-def _memory(pid: int, address: int, size: int) -> bytes:
+def _read_memory(pid: int, address: int, size: int) -> bytes:
     if size == 0:
         return b""
     fd = os.open(f"/proc/{pid}/mem", os.O_RDONLY)

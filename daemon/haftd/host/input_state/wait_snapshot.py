@@ -14,12 +14,13 @@ from haftd.host.input_state.thread_wait import (
     is_unchanged,
     read_thread_state,
 )
-from haftd.host.process.ancestry import child_lister, is_hidden, is_running
+from haftd.host.process.ancestry import is_hidden, is_running, make_child_lister
 from haftd.host.process.identity import Stat, read_stat
 from haftd.named_tuple import NamedTuple
 
 _MAX_PROCESSES = 256
 _MAX_THREADS = 512
+"""Limits of one snapshot, which holds up the loop."""
 
 
 class Wait(NamedTuple):
@@ -44,7 +45,7 @@ class WaitSnapshot:
         """Processes that cannot be examined, wholly or in part."""
         self.waits: list[Wait] = []
         self.outward: set[int] = set()
-        """Members that wait for a peer outside the program."""
+        """Members that wait for a peer outside the program, or for another terminal's master alone."""
         self.at_work: set[int] = set()
         """Members with a thread that is `away` and not `idle` (`ThreadState`)."""
         self.timed = False
@@ -52,8 +53,9 @@ class WaitSnapshot:
 
 
 def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate) -> WaitSnapshot:
-    """Examine these processes and descendants; members are those in `group`, or all with None."""
-    snapshot, list_below = WaitSnapshot(), child_lister()
+    """Examine these processes and descendants; members are those in `group`, or all with None. Beyond
+    the limits a process is `unsure`, and the rest is left out."""
+    snapshot, list_below = WaitSnapshot(), make_child_lister()
     queue, visited, threads = list(pids), set[int](), 0
     while queue:
         pid = queue.pop()
@@ -65,7 +67,7 @@ def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate)
         visited.add(pid)
         stat = read_stat(pid)
         if stat is None:
-            if is_hidden(pid) and group in (None, _group_of(pid)):
+            if is_hidden(pid) and group in (None, _read_group(pid)):
                 snapshot.unsure.add(pid)
             continue
         snapshot.processes[pid] = stat
@@ -127,7 +129,7 @@ def add_strangers(snapshot: WaitSnapshot, is_terminal: FilePredicate) -> None:
             snapshot.waits.append(Wait(pid, pid, seen))
 
 
-def related(snapshot: WaitSnapshot, group: int | None) -> list[Stat]:
+def find_related(snapshot: WaitSnapshot, group: int | None) -> list[Stat]:
     """Return the examined processes of the group (None: all), their ancestors and descendants,
     zombies included."""
     processes = snapshot.processes
@@ -147,10 +149,11 @@ def related(snapshot: WaitSnapshot, group: int | None) -> list[Stat]:
 
 
 def confirm(snapshot: WaitSnapshot) -> list[Wait]:
+    """Return the waits that have lasted since the snapshot."""
     return [wait for wait in snapshot.waits if is_unchanged(wait.pid, wait.tid, wait.seen)]
 
 
-def _group_of(pid: int) -> int:
+def _read_group(pid: int) -> int:
     try:
         return os.getpgid(pid)
     except OSError:

@@ -261,7 +261,7 @@ class LaunchedProcess:
         used_s = 0.0
         try:
             if usage.ended and os.waitid(os.P_PIDFD, self.pidfd, ENDED_UNTAKEN) is not None:
-                used_s = usage.cpu_s((self.pid,))  # of a living process, the read might wait
+                used_s = usage.read_cpu_s((self.pid,))  # of a living process, the read might wait
             info = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG)
         except ChildProcessError:
             self._exit = Exit()

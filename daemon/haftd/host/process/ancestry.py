@@ -18,9 +18,11 @@ from typing import Final, Protocol
 from haftd.host.process.identity import Stat, every_pid, read_stat
 from haftd.host.process.status import read_status
 
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _MAX_WALKS = 100
+"""Reads of a line until two are equal; two are enough unless parents end meanwhile."""
 _MAX_STRANGERS = 256
+"""Cached non-descendants, so that the memory has a bound; the oldest is forgotten."""
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _MAX_SEARCHED = 256
 """Processes searched for a stopped one."""
@@ -46,15 +48,15 @@ def become_subreaper() -> None:
 
 
 @cache
-def _kernel_lists() -> bool:
+def _has_child_lists() -> bool:
     return Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 
 def list_children(pid: int, threads: Sequence[int | str] = ()) -> list[int]:
-    """Return a process's children, empty for an ended one; `threads` if known. Raises OSError when
-    unreadable."""
-    if not _kernel_lists():
-        return _by_parent().get(pid, [])
+    """Return a process's children, empty for an ended one; `threads` are all of its threads, if known.
+    Raises OSError when the lists are unreadable."""
+    if not _has_child_lists():
+        return _read_children().get(pid, [])
     pids: list[int] = []
     folder = f"/proc/{pid}/task"
     try:
@@ -80,7 +82,7 @@ def list_children(pid: int, threads: Sequence[int | str] = ()) -> list[int]:
     return pids
 
 
-def _by_parent() -> dict[int, list[int]]:
+def _read_children() -> dict[int, list[int]]:
     table: dict[int, list[int]] = {}
     for pid in every_pid():
         stat = read_stat(pid)
@@ -90,23 +92,24 @@ def _by_parent() -> dict[int, list[int]]:
 
 
 class ChildLister(Protocol):
-    """Return a process's children; `threads` if known."""
+    """Returns a process's children, like `list_children`."""
 
     def __call__(self, pid: int, threads: Sequence[int | str] = ()) -> list[int]: ...
 
 
-def child_lister() -> ChildLister:
+def make_child_lister() -> ChildLister:
     """Return a child lister for one scan: the kernel's lists, or one pass over /proc."""
-    if _kernel_lists():
+    if _has_child_lists():
         return list_children
-    table = _by_parent()
+    table = _read_children()
     return lambda pid, threads=(): table.get(pid, [])
 
 
 def is_suspended(pid: int, group: int) -> bool:
     """True if a signal has stopped `pid`, the group's leader or a descendant of either, within the
-    group. A process halted by a debugger does not count."""
-    queue, visited, below = [pid, group], set[int](), child_lister()
+    group. A process halted by a debugger does not count, nor does one behind the first
+    `_MAX_SEARCHED` or in an unreadable part of the tree."""
+    queue, visited, below = [pid, group], set[int](), make_child_lister()
     while queue and len(visited) < _MAX_SEARCHED:
         next_pid = queue.pop()
         if next_pid in visited:
@@ -126,6 +129,7 @@ def is_suspended(pid: int, group: int) -> bool:
 
 
 def is_running(stat: Stat) -> bool:
+    """True if a thread of the process has not ended."""
     if stat.state not in "ZX":
         return True
     try:  # a first thread may end before the others
@@ -134,9 +138,10 @@ def is_running(stat: Stat) -> bool:
         return False
 
 
-def lineage(pid: int, above: int, stat: Stat | None = None) -> tuple[Stat, ...] | None:
-    """Return a process and its ancestors up to a child of `above`; empty for no descendant of `above`,
-    None if unknown or gone. `stat` is the process's, if just read.
+def find_lineage(pid: int, above: int, stat: Stat | None = None) -> tuple[Stat, ...] | None:
+    """Return a process and its ancestors up to a child of `above`; empty for no descendant of `above`
+    and for a process that /proc hides, None for a gone process and if `_MAX_WALKS` reads differ.
+    `stat` is the process's, if just read.
 
     A parent's pid may be reused during the read: a line out of age order is read again and must be
     equal.

@@ -29,5 +29,6 @@ class HandleTag:
         return rlimit_tag.instance_prefix(tag) == rlimit_tag.instance_prefix(self._in_limit)
 
     def is_in_environ(self, pid: int) -> bool:
-        """True if the process began with the tag; waits for a process in execve(2)."""
+        """True if the process began with the tag, as its own or an outer one; blocks while the process
+        is in execve(2). Raises OSError as `open_pidfd`."""
         return bool(self._in_environ) and has_tag(read_environ(pid) or b"", self._in_environ)

@@ -19,6 +19,7 @@ from haftd.host.process.machine import boot_id, pid_namespace
 from haftd.named_tuple import NamedTuple
 
 _MAX_ENVIRON = 4 << 20
+"""Bytes read of an environment: execve(2) takes 6 MiB of it at most, by default 2."""
 
 
 class Identity(NamedTuple):
@@ -46,7 +47,7 @@ class Stat(NamedTuple):
 
 
 def own_proc() -> bool:
-    """True if /proc shows this process's pid namespace."""
+    """True if the /proc that is mounted shows this process's pid namespace."""
     try:
         return str(Path("/proc/self").readlink()) == str(os.getpid())
     except OSError:
@@ -63,22 +64,23 @@ def _shared_inode() -> int:
         epoll.close()
 
 
-def pidfd_inode(pidfd: int) -> int:
+def read_pidfd_inode(pidfd: int) -> int:
+    """Return the inode that is the process's alone; 0 where the kernel gives none."""
     inode = os.fstat(pidfd).st_ino
     return 0 if inode == _shared_inode() else inode
 
 
-def pidfd_key(pid: int, pidfd: int) -> int:
+def read_pidfd_key(pid: int, pidfd: int) -> int:
     """Return a number by which a process differs from all other processes of its pid: the pidfd's
     inode, or the start in ticks, 0 for a gone process."""
-    inode = pidfd_inode(pidfd)
+    inode = read_pidfd_inode(pidfd)
     if inode:
         return inode
     stat = read_stat(pid)
     return 0 if stat is None else stat.ticks
 
 
-def _is_ours(error: OSError) -> bool:
+def _is_shortage(error: OSError) -> bool:
     return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -86,25 +88,26 @@ def _open(path: str) -> int | None:
     try:
         return os.open(path, os.O_RDONLY)
     except OSError as error:
-        if _is_ours(error):
+        if _is_shortage(error):
             raise
         return None
 
 
 def open_pidfd(pid: int) -> int | None:
-    """Open a pidfd; None for no such process. Raises OSError for lack of descriptors or memory."""
+    """Open a pidfd; None where there is no such process, or none that can be opened. Raises OSError
+    for lack of descriptors or memory."""
     try:
         return os.pidfd_open(pid)
     except OverflowError:
         return None
     except OSError as error:
-        if _is_ours(error):
+        if _is_shortage(error):
             raise
         return None
 
 
 def _read_head(path: str) -> bytes | None:
-    """Read up to 4 KiB; None for no such process. Raises OSError as `open_pidfd`."""
+    """Read up to 4 KiB; None where the file cannot be read. Raises OSError as `open_pidfd`."""
     fd = _open(path)
     if fd is None:
         return None
@@ -117,7 +120,7 @@ def _read_head(path: str) -> bytes | None:
 
 
 def read_whole(path: str) -> bytes | None:
-    """Read a small file of /proc; None for no such process. Raises OSError as `open_pidfd`."""
+    """Read a small file of /proc; None where it cannot be read. Raises OSError as `open_pidfd`."""
     fd = _open(path)
     if fd is None:
         return None
@@ -134,7 +137,7 @@ def read_whole(path: str) -> bytes | None:
         os.close(fd)
 
 
-def behind_name(stat: bytes) -> bytes:
+def skip_name(stat: bytes) -> bytes:
     """Return the fields of /proc/<pid>/stat from the state on.
 
     The name in parentheses before it may hold blanks and parentheses.
@@ -143,11 +146,12 @@ def behind_name(stat: bytes) -> bytes:
 
 
 def read_stat(pid: int) -> Stat | None:
-    """Read /proc/<pid>/stat; None for no such process. Raises OSError as `open_pidfd`."""
+    """Read /proc/<pid>/stat (proc_pid_stat(5)); None for no such process. Raises OSError as
+    `open_pidfd`."""
     data = _read_head(f"/proc/{pid}/stat")
     if data is None:
         return None
-    fields = behind_name(data).split()
+    fields = skip_name(data).split()
     if len(fields) < 20:
         return None
     return Stat(
@@ -164,7 +168,8 @@ def read_stat(pid: int) -> Stat | None:
 
 
 def read_environ(pid: int) -> bytes | None:
-    """Read the initial environment of this user's process; None if unreadable."""
+    """Read the initial environment of this user's process; None for another user's, or if it is
+    unreadable. Raises OSError as `open_pidfd`."""
     fd = _open(f"/proc/{pid}/environ")
     if fd is None:
         return None
@@ -192,6 +197,7 @@ def every_pid() -> Iterator[int]:
 
 
 def ancestors() -> frozenset[int]:
+    """Return the pids of this process and its ancestors, as far as /proc shows them."""
     pids: set[int] = set()
     pid = os.getpid()
     while pid > 0 and pid not in pids:
@@ -208,11 +214,11 @@ def identify_child(pid: int, pidfd: int) -> Identity:
     stat = read_stat(pid)
     if stat is None:
         raise ProcessLookupError(errno.ESRCH, f"process {pid} is not in /proc")
-    return identity_of(stat, pidfd)
+    return make_identity(stat, pidfd)
 
 
-def identity_of(stat: Stat, pidfd: int) -> Identity:
-    return Identity(stat.pid, stat.ticks, pidfd_inode(pidfd), boot_id(), pid_namespace())
+def make_identity(stat: Stat, pidfd: int) -> Identity:
+    return Identity(stat.pid, stat.ticks, read_pidfd_inode(pidfd), boot_id(), pid_namespace())
 
 
 def has_ended(pidfd: int) -> bool:
@@ -255,6 +261,7 @@ def open_verified(identity: Identity) -> int | None:
 
 
 def is_alive(identity: Identity) -> bool:
+    """True if exactly this process exists and has not ended. Raises OSError as `open_pidfd`."""
     pidfd = open_verified(identity)
     if pidfd is None:
         return False
@@ -265,7 +272,7 @@ def is_alive(identity: Identity) -> bool:
 
 
 def _is_same(identity: Identity, pidfd: int) -> bool:
-    inode = pidfd_inode(pidfd)
+    inode = read_pidfd_inode(pidfd)
     # A record without inode (older kernel) is judged by ticks alone.
     if identity.inode and inode != identity.inode:
         return False

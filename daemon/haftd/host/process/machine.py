@@ -14,6 +14,7 @@ def boot_id() -> str:
 
 @cache
 def machine_id() -> str:
+    """Return the id of machine-id(5); empty where there is none."""
     try:
         with open("/etc/machine-id", encoding="ascii") as file:
             return file.read().strip()

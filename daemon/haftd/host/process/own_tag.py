@@ -27,7 +27,7 @@ _CARRIED = "HAFT_CARRIED_BY"
 FORM = re.compile(r"([0-9a-f]{12})\.([0-9a-f]{12})\.([0-9]{1,20})")
 
 
-def home_of(folder: str | os.PathLike[str]) -> str:
+def make_home(folder: str | os.PathLike[str]) -> str:
     """Return a runtime folder's home: a hash of path, pid namespace and machine.
 
     A container may have the same path with its processes visible outside; machines may share the
@@ -39,21 +39,22 @@ def home_of(folder: str | os.PathLike[str]) -> str:
     return digest[:12]
 
 
-def new_instance() -> str:
+def make_instance() -> str:
     return os.urandom(6).hex()
 
 
 def exec_with_tag(home: str, environ: MutableMapping[str, str]) -> str:
-    """Execute this process again with a new instance's tag; return the instance.
+    """Execute this process again with a new instance's tag in its environment; return the instance in
+    a process that has it.
 
-    Call this first: it closes descriptors that are not inheritable.
+    Call this first: the exec closes descriptors that are not inheritable. Raises OSError.
     """
     own_tag = FORM.fullmatch(environ.get(VARIABLE, ""))
     # The pid proves the tag: a daemon started within a handle or by a daemon inherits another's.
     if own_tag is not None and own_tag[1] == home and environ.get(_CARRIED) == str(os.getpid()):
         del environ[_CARRIED]
         return own_tag[2]
-    mark = f"{home}.{new_instance()}.0"
+    mark = f"{home}.{make_instance()}.0"
     new_environ = {**environ, VARIABLE: mark, _CARRIED: str(os.getpid())}
     outer = [environ.get(VARIABLE, ""), *environ.get(OUTER, "").split(":")]
     outer_tags = [

@@ -17,20 +17,21 @@ from collections.abc import Iterable
 import trio
 
 from haftd.host import sock_diag
-from haftd.host.process.ancestry import child_lister, lineage
+from haftd.host.process.ancestry import find_lineage, make_child_lister
 from haftd.host.process.identity import (
     Identity,
     Stat,
     every_pid,
-    identity_of,
+    make_identity,
     open_pidfd,
     read_stat,
     send_signal,
 )
 from haftd.named_tuple import NamedTuple
 
-_SO_PEERPIDFD = 77
-_CREDENTIALS = struct.Struct("3i")
+_SO_PEERPIDFD = 77  # asm-generic/socket.h
+_CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7)
+# linux/inet_diag.h: inet_diag_req_v2, inet_diag_sockid in it, inet_diag_msg.
 _REQUEST = struct.Struct("=BBBBI")
 _SOCKET = struct.Struct("!HH16s16s")
 _ANY_COOKIE = struct.pack("=III", 0, 0xFFFF_FFFF, 0xFFFF_FFFF)
@@ -44,12 +45,12 @@ class PeerProcess(NamedTuple):
     uid: int
     identity: Identity | None
     lineage: tuple[Stat, ...] | None
-    """Ancestors up to a child of this process; empty for no descendant, None if the peer is gone.
-    """
+    """The process and its ancestors up to a child of this process; empty for no descendant, None if
+    unknown: the peer is gone, or no holder of the connection is visible."""
 
 
 def identify(sock: socket.socket) -> PeerProcess:
-    """Identify an accepted socket's peer; raise OSError where there is none."""
+    """Identify the peer of an accepted Unix socket. Raises OSError for another socket."""
     pid, uid, _gid = _CREDENTIALS.unpack(
         sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     )
@@ -61,8 +62,8 @@ def identify(sock: socket.socket) -> PeerProcess:
     try:
         stat = read_stat(pid)
         if stat is not None:
-            line, identity = lineage(pid, os.getpid(), stat), identity_of(stat, pidfd)
-            if _is_there(pidfd):
+            line, identity = find_lineage(pid, os.getpid(), stat), make_identity(stat, pidfd)
+            if _is_unreaped(pidfd):
                 return PeerProcess(pid, uid, identity, line)
     finally:
         os.close(pidfd)
@@ -81,7 +82,7 @@ def _peer_pidfd(sock: socket.socket, pid: int) -> int | None:
         return None
 
 
-def _is_there(pidfd: int) -> bool:
+def _is_unreaped(pidfd: int) -> bool:
     try:
         return send_signal(pidfd, 0)
     except PermissionError:
@@ -89,29 +90,31 @@ def _is_there(pidfd: int) -> bool:
 
 
 async def identify_tcp(sock: socket.socket) -> PeerProcess:
-    """Identify a local TCP connection's peer, without `identity`.
+    """Identify a local TCP connection's peer, without `identity`; with the pid 0 if no holder is
+    visible, and with this user's id if the kernel does not report the socket.
 
     Yields to other tasks between processes.
     """
     own = os.geteuid()
     try:
-        other_end = _other_end(sock)
+        other_end = _find_other_end(sock)
     except OSError:
         other_end = None
     if other_end is None:
         return PeerProcess(0, own, None, None)
     inode, uid = other_end
-    descendants = _descendants()
-    holder = await _holder(inode, descendants)
+    descendants = _list_descendants()
+    holder = await _find_holder(inode, descendants)
     if holder is None:
-        holder = await _holder(inode, (pid for pid in every_pid() if pid not in descendants))
+        holder = await _find_holder(inode, (pid for pid in every_pid() if pid not in descendants))
     # A holder among the other processes may be a descendant forked meanwhile.
-    line = None if holder in (None, os.getpid()) else lineage(holder, os.getpid())
+    line = None if holder in (None, os.getpid()) else find_lineage(holder, os.getpid())
     return PeerProcess(holder or 0, uid, None, line)
 
 
-def _other_end(sock: socket.socket) -> tuple[int, int] | None:
-    """Return inode and user of the socket's other end, by sock_diag(7)."""
+def _find_other_end(sock: socket.socket) -> tuple[int, int] | None:
+    """Return inode and user of the socket's other end, by sock_diag(7); None for an end without an
+    inode, as of another machine. Raises OSError."""
     ours, theirs = sock.getsockname(), sock.getpeername()
     addresses = [
         socket.inet_pton(sock.family, address[0].partition("%")[0]) for address in (theirs, ours)
@@ -126,10 +129,10 @@ def _other_end(sock: socket.socket) -> tuple[int, int] | None:
     return (inode, uid) if inode else None
 
 
-def _descendants() -> dict[int, None]:
+def _list_descendants() -> dict[int, None]:
     descendants: dict[int, None] = {}
     queue = [os.getpid()]
-    below = child_lister()
+    below = make_child_lister()
     while queue:
         try:
             children = below(queue.pop())
@@ -140,7 +143,7 @@ def _descendants() -> dict[int, None]:
     return descendants
 
 
-async def _holder(inode: int, pids: Iterable[int]) -> int | None:
+async def _find_holder(inode: int, pids: Iterable[int]) -> int | None:
     link = f"socket:[{inode}]"
     for pid in pids:
         folder = f"/proc/{pid}/fd"

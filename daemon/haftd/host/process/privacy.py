@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 
-_PR_SET_DUMPABLE = 4
+_PR_SET_DUMPABLE = 4  # linux/prctl.h
 _PR_SET_NAME = 15
 _NAME = b"haftd-"
 LENGTH = 9
@@ -22,8 +22,8 @@ def become_private(instance: str) -> None:
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def named_instance(pid: int) -> str | None:
-    """Return the instance's first digits in a process's name."""
+def read_instance(pid: int) -> str | None:
+    """Return the instance's first digits in a process's name; None for another name or no process."""
     # Unbuffered, in half of the time: recovery reads every process.
     try:
         fd = os.open(f"/proc/{pid}/comm", os.O_RDONLY)

@@ -37,6 +37,7 @@ def _search(pattern: re.Pattern[bytes], literal: bytes, environ: bytes) -> re.Ma
 
 
 def find_tag(environ: bytes) -> ProcessTag | None:
+    """Find the process's own tag in /proc/<pid>/environ; None for a malformed tag or none."""
     match = _search(_IN_ENVIRON, b"HAFT_HANDLE=", environ)
     return None if match is None else ProcessTag.read(match[1].decode("ascii", "replace"))
 

@@ -38,7 +38,7 @@ def instance_prefix(tag: int) -> int:
 
 
 def limits_for(mark: str) -> tuple[int, int] | None:
-    """Return a child's (soft, hard) limit; None where no tag can be set."""
+    """Return a child's (soft, hard) limit; None where no tag can be set, or an outer tag is kept."""
     soft, hard = resource.getrlimit(RESOURCE)
     if hard != resource.RLIM_INFINITY or _is_tag(soft):
         return None

@@ -29,6 +29,7 @@ class Status:
         return chr((self.field(b"State") or b"?")[0])
 
     def number(self, name: bytes, base: int = 10) -> int:
+        """Return a field's number; 0 where the kernel writes none."""
         return int(self.field(name) or b"0", base)
 
     def has_signal(self, mask: bytes, signum: int) -> bool:
@@ -37,7 +38,7 @@ class Status:
 
 
 def read_status(process: int | str) -> Status | None:
-    """Read the status of a process, or of a thread by its path below /proc; None for no such one.
+    """Read the status of a process, or of a thread by its path below /proc; None if there is none.
 
     Raises OSError as `open_pidfd`.
     """

@@ -25,11 +25,12 @@ entry. Global, as the kernel's table of children."""
 
 
 def count_end(tag: int | None, seconds: float) -> None:
+    """Add an ended process's seconds to its tag, if that is counted."""
     if tag in ended:
         ended[tag] += seconds
 
 
-def tasks(pids: Iterable[int]) -> int:
+def count_threads(pids: Iterable[int]) -> int:
     """Return the processes' number of threads, the kernel's unit of limits."""
     count = 0
     for pid in pids:
@@ -39,8 +40,9 @@ def tasks(pids: Iterable[int]) -> int:
     return count
 
 
-def run_s(pids: Iterable[int]) -> float:
-    """Return the processor seconds of the processes alone, by their clocks: no lock is waited for."""
+def read_clocks_s(pids: Iterable[int]) -> float:
+    """Return the processor seconds of the processes without their children, by their clocks, which
+    wait for no lock. Ended processes count as 0."""
     total = 0.0
     for pid in pids:
         with suppress(OSError):
@@ -48,8 +50,9 @@ def run_s(pids: Iterable[int]) -> float:
     return total
 
 
-def cpu_s(pids: Iterable[int]) -> float:
-    """Return the processor seconds of the processes and their reaped children."""
+def read_cpu_s(pids: Iterable[int]) -> float:
+    """Return the processor seconds of the processes and their reaped children, in steps of a tick
+    (10 ms). Processes that have been reaped count as 0."""
     ticks = 0
     for pid in pids:
         with suppress(OSError, ValueError, IndexError):
@@ -58,21 +61,21 @@ def cpu_s(pids: Iterable[int]) -> float:
     return ticks / _TICKS
 
 
-def memory(pids: Iterable[int], bound: float) -> int:
-    """Return the bytes of data in memory; exact where the quick sum exceeds `bound`."""
-    quick = {pid: _kibibytes(pid, "status", _QUICK) for pid in pids}
+def measure_memory(pids: Iterable[int], bound: float) -> int:
+    """Return the bytes of the processes' data in memory; exact where the quick sum exceeds `bound`."""
+    quick = {pid: _read_kibibytes(pid, "status", _QUICK) for pid in pids}
     most = sum(size or 0 for size in quick.values()) * 1024
     if most <= bound:
         return most
     exact = 0
     for pid in quick:
-        own = _kibibytes(pid, "smaps_rollup", _EXACT)
+        own = _read_kibibytes(pid, "smaps_rollup", _EXACT)
         # Unreadable for another user's process, and an ended one.
-        exact += (_kibibytes(pid, "status", _QUICK) or 0) if own is None else own
+        exact += (_read_kibibytes(pid, "status", _QUICK) or 0) if own is None else own
     return exact * 1024
 
 
-def _kibibytes(pid: int, file: str, fields: tuple[bytes, ...]) -> int | None:
+def _read_kibibytes(pid: int, file: str, fields: tuple[bytes, ...]) -> int | None:
     with suppress(OSError, ValueError, IndexError):
         lines = [line for line in _read(pid, file).splitlines() if line.startswith(fields)]
         return sum(int(line.split()[1]) for line in lines) if lines else None

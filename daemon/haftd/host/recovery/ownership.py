@@ -86,7 +86,7 @@ class Ownership:
         untagged: set[int] = set()
         for pid in every_pid():
             if pid > 1 and pid not in self._protected:
-                if (instance := privacy.named_instance(pid)) is not None and self._serves(pid):
+                if (instance := privacy.read_instance(pid)) is not None and self._serves(pid):
                     named[pid] = instance
                 environ = read_environ(pid)
                 tag = None if environ is None else find_tag(environ)

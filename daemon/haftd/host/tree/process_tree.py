@@ -6,7 +6,8 @@ to exactly the process that was found.
 
 The search reads no file of /proc that waits for a lock of the process (`stat`, `environ`, `exe`,
 `wchan`: exec_update_lock from Linux 6.18 on): a starved process in execve(2) holds it for seconds.
-The exception is `environ` of an orphan without rlimit tag, outside of the leader's session and group.
+The exception is `environ` of an orphan without an rlimit tag of this daemon, outside of the leader's
+session and group.
 """
 
 from __future__ import annotations
@@ -23,24 +24,31 @@ from haftd.host.descriptors import has_room
 from haftd.host.launch.spawn import LaunchedProcess, leaders
 from haftd.host.limit_group import LimitGroup
 from haftd.host.process import rlimit_tag
-from haftd.host.process.ancestry import child_lister, helpers
+from haftd.host.process.ancestry import helpers, make_child_lister
 from haftd.host.process.handle_tag import HandleTag
 from haftd.host.process.identity import (
     has_ended,
     open_pidfd,
-    pidfd_key,
+    read_pidfd_key,
     send_signal,
 )
 from haftd.host.process.status import read_status
 from haftd.named_tuple import NamedTuple
 
 _MAX_PIDFDS = 128
+"""Descriptors of one wait; further processes are waited for in the next."""
 _FEW_PROCESSES = 3
+"""Processes whose command lines are read even if one may block."""
 _MANY_PROCESSES = 32
+"""Processes beyond which a cgroup is frozen and killed as a whole, as a search takes long."""
 _MANY_PROCESSES_PAUSE_S = 0.02
+"""Between looks at the cgroup."""
 _HALT_S = 1.0
+"""Longest wait for a cgroup to freeze: a process in an uninterruptible sleep delays it."""
 _SECOND_HANGUP_S = 0.1
+"""From TERM to a second search for interactive shells."""
 _MAX_COMMAND = 120
+"""Characters of a shown command line: a line of a listing."""
 _turn = trio.Lock()
 
 
@@ -54,7 +62,7 @@ async def take_turn() -> None:
 class _Member(NamedTuple):
     pid: int
     key: int
-    """`pidfd_key`."""
+    """`read_pidfd_key`."""
 
 
 class ProcessTree:
@@ -87,21 +95,22 @@ class ProcessTree:
         self._is_over = False
         """True once no process can be left: then none ever joins."""
         self.leader_was_signalled = False
-        """True once `end` has signalled the living leader."""
+        """True once `end` has sent TERM to the living leader."""
 
     def members(self) -> tuple[int, ...]:
         return tuple(sorted(self._find()[0]))
 
-    def is_over(self) -> bool:
+    def check_over(self) -> bool:
         """True if one search proves that no process is left."""
         self._find()
         return self._is_over
 
     def left_behind(self) -> dict[int, str]:
         """Return the command line, by pid, of each living process besides the leader."""
-        return commands_of([pid for pid in self.members() if pid != self.leader.pid])
+        return read_commands([pid for pid in self.members() if pid != self.leader.pid])
 
     def signal(self, signum: int) -> int:
+        """Signal each living process; return the count of those that got the signal."""
         processes, _ = self._find()
         return self._send(processes, (signum,))
 
@@ -109,11 +118,13 @@ class ProcessTree:
         """Signal the tree's processes in a group, by default the leader's; return the count."""
         group_id = self.leader.pid if group is None else group
         processes, _ = self._find()
-        chosen = {pid: process for pid, process in processes.items() if _group_of(pid) == group_id}
+        chosen = {
+            pid: process for pid, process in processes.items() if _read_group(pid) == group_id
+        }
         return self._send(chosen, (signum,))
 
     async def wait_ended(self) -> None:
-        """Wait until no process is left, woken by their ends."""
+        """Wait until no process is left, woken by their ends, and reap the leader."""
         empty_searches, pause = 0, 0.005
         while empty_searches < 2:
             await take_turn()
@@ -134,8 +145,9 @@ class ProcessTree:
         self.leader.reap()
 
     async def end(self, grace_s: float, kill_s: float = 5.0) -> tuple[int, ...]:
-        """End all processes: TERM (and CONT), up to `grace_s` later KILL, until for `kill_s` the
-        number of processes has not been the smallest so far: a killed one needs time to end.
+        """End all processes: TERM and CONT, for interactive shells HUP as well, and KILL up to
+        `grace_s` later; a `grace_s` of 0 kills at once. Give up when for `kill_s` the number of
+        processes has reached no new minimum: a killed process needs time to end.
 
         Return the surviving pids; if empty, the leader's status was taken, too. Shield the call: a
         cancellation leaves half of the work.
@@ -193,7 +205,8 @@ class ProcessTree:
         return self.members() or last or tuple(sorted(self._seen)) or (self.leader.pid,)
 
     async def _end_frozen(self, cgroup: Cgroup, grace_s: float, kill_s: float) -> None:
-        """Terminate, then kill a large cgroup's processes; misses those that left it."""
+        """Terminate, then kill a large cgroup's processes, for up to `grace_s` and `kill_s`; misses
+        processes that have left the cgroup."""
         if grace_s > 0:
             with cgroup.frozen():
                 with trio.move_on_after(_HALT_S):
@@ -215,12 +228,14 @@ class ProcessTree:
                 send_signal(self.leader.pidfd, signal.SIGKILL)
 
     def _request_stop(self, processes: dict[int, _Member]) -> int:
-        """Send TERM, and CONT: a stopped process acts on TERM only when continued."""
+        """Send TERM, and CONT: a stopped process acts on TERM only when continued. Return the count
+        of signalled processes, shells twice."""
         self.leader_was_signalled = self.leader_was_signalled or not self.leader.is_exiting()
         shells = self._hang_up(processes)
         return shells + self._send(processes, (signal.SIGTERM, signal.SIGCONT))
 
     def _hang_up(self, processes: dict[int, _Member]) -> int:
+        """Send HUP and CONT to the interactive shells; return their count."""
         shells = {pid: process for pid, process in processes.items() if self._wants_hangup(pid)}
         return self._send(shells, (signal.SIGHUP, signal.SIGCONT))
 
@@ -254,7 +269,7 @@ class ProcessTree:
         me = os.getpid()
         queue: list[tuple[int, int]] = []
         try:
-            below = child_lister()
+            below = make_child_lister()
             queue += [(pid, me) for pid in below(me)]
         except OSError:
             is_complete = False
@@ -295,7 +310,9 @@ class ProcessTree:
         """True if this child of the daemon, with an rlimit tag of no other handle, is of the tree."""
         if self._tag.is_in_limit(tag):
             return True
-        if self.leader.pid in (_group_of(pid), _session_of(pid)) or self._tag.is_in_environ(pid):
+        if self.leader.pid in (_read_group(pid), _read_session(pid)) or self._tag.is_in_environ(
+            pid
+        ):
             return True
         if pid not in self._seen:
             return False
@@ -318,6 +335,8 @@ class ProcessTree:
         return count
 
     async def _wait(self, processes: dict[int, _Member]) -> None:
+        """Wait until the first `_MAX_PIDFDS` of these processes have ended, or as many as there are
+        free descriptors for."""
         held: list[int] = []
         try:
             for member in processes.values():
@@ -341,7 +360,7 @@ def _inspect(pid: int) -> tuple[_Member | None, bool]:
     if pidfd is None:
         return None, False
     try:
-        return (None if has_ended(pidfd) else _Member(pid, pidfd_key(pid, pidfd))), True
+        return (None if has_ended(pidfd) else _Member(pid, read_pidfd_key(pid, pidfd))), True
     finally:
         os.close(pidfd)
 
@@ -352,33 +371,34 @@ def _open_verified(member: _Member) -> int | None:
         pidfd = os.pidfd_open(member.pid)
     except OSError:
         return None
-    if pidfd_key(member.pid, pidfd) == member.key and not has_ended(pidfd):
+    if read_pidfd_key(member.pid, pidfd) == member.key and not has_ended(pidfd):
         return pidfd
     os.close(pidfd)
     return None
 
 
-def _group_of(pid: int) -> int | None:
+def _read_group(pid: int) -> int | None:
     try:
         return os.getpgid(pid)
     except OSError:
         return None
 
 
-def _session_of(pid: int) -> int | None:
+def _read_session(pid: int) -> int | None:
     try:
         return os.getsid(pid)
     except OSError:
         return None
 
 
-def commands_of(pids: Sequence[int]) -> dict[int, str]:
-    """Return command lines by pid; of several, those at work have only a name, as `[bash]`.
+def read_commands(pids: Sequence[int]) -> dict[int, str]:
+    """Return command lines by pid. Of more than `_FEW_PROCESSES`, those at work have only a name, as
+    `[bash]`.
 
     A command line waits for a process in fork(2) or execve(2), which never sleeps there.
     """
     are_several = len(pids) > _FEW_PROCESSES
-    return {pid: command_of(pid, name_only=are_several and _is_at_work(pid)) for pid in pids}
+    return {pid: read_command(pid, name_only=are_several and _is_at_work(pid)) for pid in pids}
 
 
 def _is_at_work(pid: int) -> bool:
@@ -386,7 +406,9 @@ def _is_at_work(pid: int) -> bool:
     return status is not None and status.run_state in "RD"
 
 
-def command_of(pid: int, *, name_only: bool = False) -> str:
+def read_command(pid: int, *, name_only: bool = False) -> str:
+    """Return up to `_MAX_COMMAND` characters of a process's command line, or its name in brackets if
+    it has none; empty for a gone process."""
     text = b""
     try:
         if not name_only:

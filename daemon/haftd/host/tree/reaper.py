@@ -12,7 +12,7 @@ import trio
 
 from haftd.host.launch.spawn import ENDED, ENDED_UNTAKEN, ends_seen, leaders
 from haftd.host.process import rlimit_tag, usage
-from haftd.host.process.ancestry import child_lister, helpers
+from haftd.host.process.ancestry import helpers, make_child_lister
 from haftd.host.process.identity import read_stat
 
 
@@ -35,7 +35,7 @@ class Reaper:
         token = trio.lowlevel.current_trio_token()
 
         def on_end() -> None:
-            if self._has_ended():
+            if self._must_wake():
                 token.run_sync_soon(self._wake, idempotent=True)
 
         before = signal.signal(signal.SIGCHLD, lambda signum, frame: on_end())
@@ -60,19 +60,20 @@ class Reaper:
     def _wake(self) -> None:
         self._woken.set()
 
-    def _has_ended(self) -> bool:
+    def _must_wake(self) -> bool:
         """True if the first ended child is awaited by no task: to wake this task for each
         leader would cost more than its end. Called by a signal handler."""
-        info = _untaken_end(os.P_ALL, 0)
+        info = _find_untaken_end(os.P_ALL, 0)
         if info is None:
             return False
         leader = leaders.get(info.si_pid)
         return leader is None or not leader.is_watched
 
     def reap(self) -> bool:
-        """Reap the ended children; return True if some must be checked again."""
+        """Reap the ended children; return True if some may be a library's, and must be checked again
+        after the delay."""
         while True:
-            info = _untaken_end(os.P_ALL, 0)
+            info = _find_untaken_end(os.P_ALL, 0)
             if info is None:
                 self._dead.clear()
                 return False
@@ -82,7 +83,7 @@ class Reaper:
             if leader is not None:
                 if leader.reap() is None:
                     break
-            elif (tag := rlimit_tag.read_tag(info.si_pid)) in (None, _own_tag()):
+            elif (tag := rlimit_tag.read_tag(info.si_pid)) in (None, _read_own_tag()):
                 break
             else:
                 _take(info.si_pid, tag)
@@ -90,9 +91,9 @@ class Reaper:
 
     def _reap_strangers(self) -> bool:
         """Check all children: a library's child in waitid hides other children."""
-        own_tag = _own_tag()
+        own_tag = _read_own_tag()
         dead: dict[int, int] = {}
-        for pid in child_lister()(os.getpid()):
+        for pid in make_child_lister()(os.getpid()):
             # `stat` of a living child may wait for its execve(2).
             stat = read_stat(pid) if _has_ended(pid) else None
             if stat is None or stat.state != "Z":
@@ -110,11 +111,11 @@ class Reaper:
 
 
 def _has_ended(pid: int) -> bool:
-    info = _untaken_end(os.P_PID, pid)
+    info = _find_untaken_end(os.P_PID, pid)
     return info is not None and info.si_code in ENDED
 
 
-def _untaken_end(kind: int, id: int) -> os.waitid_result | None:
+def _find_untaken_end(kind: int, id: int) -> os.waitid_result | None:
     """Return the end of a child, which can still be reaped; None for none."""
     try:
         return os.waitid(kind, id, ENDED_UNTAKEN)
@@ -122,12 +123,13 @@ def _untaken_end(kind: int, id: int) -> os.waitid_result | None:
         return None
 
 
-def _own_tag() -> int | None:
+def _read_own_tag() -> int | None:
     return rlimit_tag.read_tag(os.getpid())
 
 
 def _take(pid: int, tag: int | None) -> None:
-    used_s = usage.cpu_s((pid,)) if tag in usage.ended else 0.0
+    """Reap an ended child, and count its processor time for its tag."""
+    used_s = usage.read_cpu_s((pid,)) if tag in usage.ended else 0.0
     helpers.discard(pid)
     try:
         os.waitpid(pid, os.WNOHANG)

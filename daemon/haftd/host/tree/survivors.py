@@ -13,10 +13,12 @@ from haftd.host.launch.spawn import leaders
 from haftd.host.process import rlimit_tag
 from haftd.host.process.handle_tag import HandleTag
 from haftd.host.process.identity import has_ended, send_signal
-from haftd.host.tree.process_tree import commands_of
+from haftd.host.tree.process_tree import read_commands
 
 
 class Survivors:
+    """Open pidfds of those of `pids` that still live and have the tag `mark`; `close` them."""
+
     __slots__ = ("_pidfds",)
 
     def __init__(self, pids: Iterable[int], mark: str) -> None:
@@ -31,11 +33,12 @@ class Survivors:
             else:
                 os.close(pidfd)
 
-    def living(self) -> dict[int, str]:
+    def find_living(self) -> dict[int, str]:
         """Return the living processes' command lines by pid."""
-        return commands_of([pid for pid, pidfd in self._pidfds.items() if not has_ended(pidfd)])
+        return read_commands([pid for pid, pidfd in self._pidfds.items() if not has_ended(pidfd)])
 
     def kill(self) -> None:
+        """Send KILL again: a process may be this user's by now."""
         for pidfd in self._pidfds.values():
             with suppress(PermissionError):
                 send_signal(pidfd, signal.SIGKILL)

@@ -475,7 +475,7 @@ class Child:
             raise
 
     async def _wait_rest(self) -> None:
-        if self.tree.is_over():
+        if self.tree.check_over():
             return
         with self._lifetime:
             await self._within_limits(self.tree.wait_ended)

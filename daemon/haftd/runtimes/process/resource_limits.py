@@ -109,7 +109,7 @@ class ResourceLimits:
         self._is_growing = False
         if not self.counts_processes:
             return None
-        count = usage.tasks(pids)
+        count = usage.count_threads(pids)
         self._is_growing, self._most_tasks = count > self._most_tasks, max(count, self._most_tasks)
         return "processes" if count > self._limits["processes"] else None
 
@@ -122,18 +122,18 @@ class ResourceLimits:
         """Return the other limit passed by the processes together; set the pause until the next
         poll."""
         shortest, pause = _LONGEST_PAUSE_S
-        before, self._looked = self._looked, (pids, usage.run_s(pids))
+        before, self._looked = self._looked, (pids, usage.read_clocks_s(pids))
         if self.counts_processes and os.geteuid() == 0:
             pause = shortest  # no rlimit bounds the starts until the next poll
         if "cpu_s" in self._polled:
             ended_s = usage.ended.get(self._tag, 0.0) if self._tag else 0.0
-            left_s = self._limits["cpu_s"] - usage.cpu_s(pids) - ended_s
+            left_s = self._limits["cpu_s"] - usage.read_cpu_s(pids) - ended_s
             if left_s < 0:
                 return "cpu_s"
             pause = min(pause, left_s / (os.cpu_count() or 1))
         if "memory" in self._polled:
             most = self._limits["memory"]
-            used = usage.memory(pids, most)
+            used = usage.measure_memory(pids, most)
             if used > most:
                 return "memory"
             pause = min(pause, (most - used) / _MEMORY_RATE)
