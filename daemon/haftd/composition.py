@@ -41,7 +41,7 @@ from haftd.executions.helpers import HelperRunner
 from haftd.executions.starter import Starter
 from haftd.executions.supervisor import Supervisor
 from haftd.host.files.id_log import IdLog
-from haftd.host.files.own_files import ways
+from haftd.host.files.own_files import list_ways
 from haftd.host.files.spool_folder import SpoolFolder
 from haftd.host.launch.program import Missing, resolve
 from haftd.host.limit_group import Containment
@@ -178,7 +178,7 @@ def assemble(
                 *((parts.paths.runtime.folder,) if parts.paths.runtime.ours else ()),
             ),
             definitions=parts.paths.tools,
-            installed=tuple(way for path in _installation() for way in ways(path)),
+            installed=tuple(way for path in _installation() for way in list_ways(path)),
             modules=parts.paths.modules,
         ),
         secret_env=own.secret_env,

@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from functools import cache
 
 _MAX_LINKS = 40
+"""Links on the way, as the kernel follows (path_resolution(7))."""
 
 
 def why_replaceable(path: str) -> str:
-    """Return the reason if another user could replace the file. Raises OSError."""
+    """Return the reason if another user could replace the file, else the empty string. Raises OSError."""
     for step, facts in steps(path):
-        if foreign_owner(facts) and facts.st_uid != _unmapped():
+        if has_foreign_owner(facts) and facts.st_uid != _unmapped():
             return f"{step} belongs to the user with the number {facts.st_uid}"
         is_open = stat.S_ISDIR(facts.st_mode) and facts.st_mode & stat.S_IWOTH
         if is_open and not facts.st_mode & stat.S_ISVTX:
@@ -26,12 +27,13 @@ def why_replaceable(path: str) -> str:
     return ""
 
 
-def foreign_owner(facts: os.stat_result) -> bool:
+def has_foreign_owner(facts: os.stat_result) -> bool:
     return facts.st_uid not in (0, os.geteuid())
 
 
 def steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield each folder and link of a path from the root, then the file."""
+    """Yield each folder and link of a path from the root, then the file, with their `os.lstat`. Raises
+    OSError, for too many links ELOOP."""
     names = [name for name in os.path.abspath(path).split("/")[::-1] if name]  # noqa: PTH100
     at = "/"
     links = 0

@@ -25,7 +25,7 @@ from haftd.host.cgroup import find_base
 from haftd.host.files import runtime_folder
 from haftd.host.files.lockfile import DaemonLock, LockHeld
 from haftd.host.files.spool_folder import sweep
-from haftd.host.limit_group import Containment, find_controllers
+from haftd.host.limit_group import Containment, enable_controllers
 from haftd.host.process.machine import boot_id, machine_id, pid_namespace
 from haftd.host.process.own_tag import OUTER, make_home
 from haftd.host.recovery.journal import Journal
@@ -131,7 +131,7 @@ def containment(settings: Settings, paths: Paths, problems: list[Problem]) -> Co
             )
         )
         base = None
-    return Containment(base, find_controllers(setting, base))
+    return Containment(base, enable_controllers(setting, base))
 
 
 def recover_processes(

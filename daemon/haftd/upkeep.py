@@ -38,17 +38,17 @@ class Listener:
         self.path = path
         self.sock = sock
         self._owned = owned
-        self._inode = runtime_folder.inode_of(path)
+        self._inode = runtime_folder.read_inode(path)
         self._scope = trio.CancelScope()
 
     def is_gone(self) -> bool:
         """True if the path is absent or a socket without a server."""
-        inode = runtime_folder.inode_of(self.path)
+        inode = runtime_folder.read_inode(self.path)
         return inode is None or (inode != self._inode and runtime_folder.is_abandoned(self.path))
 
     def is_replaced(self) -> bool:
         """True if the path leads to another process's file."""
-        inode = runtime_folder.inode_of(self.path)
+        inode = runtime_folder.read_inode(self.path)
         return inode not in (None, self._inode) and not runtime_folder.is_abandoned(self.path)
 
     async def serve(self, serve: Serve) -> None:
@@ -143,7 +143,7 @@ class Upkeep:
         """Restore removed files; return True if clients can find this daemon."""
         if self._is_whole():
             return True
-        gone = [str(path) for path in self._watched() if runtime_folder.inode_of(path) is None]
+        gone = [str(path) for path in self._watched() if runtime_folder.read_inode(path) is None]
         try:
             runtime_folder.prepare(Path(self._paths.runtime.folder), ours=self._paths.runtime.ours)
             self._lock.restore()

@@ -23,8 +23,8 @@ from types import TracebackType
 
 import pytest
 
-from haftd.host.cgroup import Cgroup, find_base, find_own
-from haftd.host.limit_group import Controllers, find_controllers
+from haftd.host.cgroup import Cgroup, find_base, find_own_cgroup
+from haftd.host.limit_group import Controllers, enable_controllers
 from haftd.host.process.identity import Identity, every_pid, identify_child, read_stat
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.record import Record
@@ -53,7 +53,7 @@ def until(fact: Callable[[], object], kind: str, timeout_s: float = PATIENCE_S) 
 def cgroup_base() -> Path | None:
     """Return a cgroup below which this test may make its own: a delegated one, or for root its
     own."""
-    own = find_base("auto") or find_own()
+    own = find_base("auto") or find_own_cgroup()
     if own is None:
         return None
     try:
@@ -66,7 +66,7 @@ def cgroup_base() -> Path | None:
 
 def controllers() -> Controllers | None:
     """Return controllers that count for groups outside the daemon's own cgroup, as in a container."""
-    found = find_controllers("auto", None)
+    found = enable_controllers("auto", None)
     return found if found is not None and os.access(found.base, os.W_OK) else None
 
 

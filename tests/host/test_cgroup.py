@@ -135,7 +135,7 @@ def test_auto_takes_a_delegated_cgroup_and_no_other(
 ) -> None:
     assert find_base("off") is None
     assert find_base(str(base)) == base
-    monkeypatch.setattr(cgroup, "find_own", lambda: base)
+    monkeypatch.setattr(cgroup, "find_own_cgroup", lambda: base)
     assert find_base("auto") is None
     try:
         os.setxattr(base, "user.delegate", b"1")
@@ -146,8 +146,8 @@ def test_auto_takes_a_delegated_cgroup_and_no_other(
 
 def test_auto_never_takes_the_root_cgroup(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "cgroup.procs").touch()  # the root has no cgroup.events
-    monkeypatch.setattr(cgroup, "find_own", lambda: tmp_path)
-    monkeypatch.setattr(cgroup, "_delegated", lambda _folder: True)
+    monkeypatch.setattr(cgroup, "find_own_cgroup", lambda: tmp_path)
+    monkeypatch.setattr(cgroup, "_is_delegated", lambda _folder: True)
     assert find_base("auto") is None
 
 
@@ -178,9 +178,9 @@ def test_the_daemons_cgroup_is_found_through_the_mount_table(
     for place in (tmp_path, tmp_path / "hereb", here, here / "a", here / "a" / "b", here / "b"):
         (place / "cgroup.procs").touch()
     filled = [(root, point.format(tmp=here)) for root, point in mounts]
-    monkeypatch.setattr(cgroup, "_own_path", lambda controller: own)
+    monkeypatch.setattr(cgroup, "_read_own_path", lambda controller: own)
     monkeypatch.setattr(cgroup, "_mounts", lambda controller: iter(filled))
-    found = cgroup.find_own()
+    found = cgroup.find_own_cgroup()
     assert found == (None if folder is None else Path(folder.format(tmp=here)))
 
 

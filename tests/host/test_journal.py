@@ -147,16 +147,16 @@ MUTATIONS: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "random inside": lambda data, dice: data[:500] + dice.randbytes(99) + data[500:],
     "torn line before": lambda data, dice: b"deadbeef {" + data,
     "long line": lambda data, dice: b"0" * 200_000 + b"\n" + data,
-    "deep": lambda data, dice: _line(b'{"t":' + b"[" * 20_000 + b"]" * 20_000 + b"}") + data,
-    "numbers": lambda data, dice: data + _line(b'{"t":"start","pid":' + b"9" * 9000 + b"}"),
-    "words": lambda data, dice: data + _line(b'{"t":"start","n":1,"pid":-1,"mark":3}'),
-    "unknown": lambda data, dice: data + _line(b'{"t":"mystery"}'),
-    "kin": lambda data, dice: data + _line(b'{"t":"kin","mark":"x","who":[[1,2]]}'),
+    "deep": lambda data, dice: _encode_line(b'{"t":' + b"[" * 20_000 + b"]" * 20_000 + b"}") + data,
+    "numbers": lambda data, dice: data + _encode_line(b'{"t":"start","pid":' + b"9" * 9000 + b"}"),
+    "words": lambda data, dice: data + _encode_line(b'{"t":"start","n":1,"pid":-1,"mark":3}'),
+    "unknown": lambda data, dice: data + _encode_line(b'{"t":"mystery"}'),
+    "kin": lambda data, dice: data + _encode_line(b'{"t":"kin","mark":"x","who":[[1,2]]}'),
     "lines": lambda data, dice: b"\n" * 5000 + data,
 }
 
 
-def _line(body: bytes) -> bytes:
+def _encode_line(body: bytes) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
@@ -181,7 +181,7 @@ def test_P15_a_corrupt_file_is_set_aside_and_its_valid_lines_kept(
         assert set(journal.records) <= {record(n) for n in range(5)}
         if kind not in ("flip", "truncate", "head gone", "random"):
             assert set(journal.records) >= set(expected) or kind in _GLUED
-        if kind == "truncate" and bad.startswith(_line(HEAD)):
+        if kind == "truncate" and bad.startswith(_encode_line(HEAD)):
             assert journal.problems == []  # as a kill in the middle of a line leaves the file
         elif bad and bad.count(b"\n") >= whole.count(b"\n"):
             assert journal.problems and aside(path)[-1].read_bytes() == bad
@@ -239,7 +239,7 @@ def test_P15_a_file_of_a_gigabyte_is_read_at_both_ends_within_a_second(
     with path.open("r+b") as file:
         file.truncate(1 << 30)
         if filling != "hole":
-            one = b"\n" if filling == "newlines" else _line(b'{"t":"end","mark":"x"}')
+            one = b"\n" if filling == "newlines" else _encode_line(b'{"t":"end","mark":"x"}')
             for end in (size, (1 << 30) - (3 << 20)):
                 file.seek(end)
                 file.write((one * (3 << 20))[: 3 << 20])
@@ -287,8 +287,10 @@ def test_L08_an_older_version_is_read(tmp_path: Path) -> None:
     """Version 0 had neither session ids nor users in its records."""
     path = tmp_path / "handles.lock"
     path.write_bytes(
-        _line(b'{"t":"head","v":0}')
-        + _line(b'{"t":"start","n":1,"pid":5,"ticks":6,"inode":7,"boot":"b","ns":8,"mark":"m"}')
+        _encode_line(b'{"t":"head","v":0}')
+        + _encode_line(
+            b'{"t":"start","n":1,"pid":5,"ticks":6,"inode":7,"boot":"b","ns":8,"mark":"m"}'
+        )
     )
     journal = Journal.open(path)
     assert journal.problems == []
@@ -299,7 +301,7 @@ def test_L08_a_newer_version_is_set_aside_unread(tmp_path: Path) -> None:
     path = tmp_path / "handles.lock"
     filled(path)
     newer = path.read_bytes().splitlines(keepends=True)
-    newer[0] = _line(b'{"t":"head","v":%d}' % (VERSION + 1))
+    newer[0] = _encode_line(b'{"t":"head","v":%d}' % (VERSION + 1))
     path.write_bytes(b"".join(newer))
     journal = Journal.open(path)
     assert journal.records == []
@@ -316,7 +318,7 @@ def test_fields_added_by_a_later_version_are_skipped(tmp_path: Path) -> None:
     filled(path, 0)
     with path.open("ab") as file:
         file.write(
-            _line(
+            _encode_line(
                 b'{"t":"start","n":1,"pid":5,"ticks":6,"inode":7,"boot":"b","ns":8,"mark":"m","new":[1]}'
             )
         )

@@ -14,7 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from haftd.host import limit_group
 from haftd.host.cgroup import Cgroup, leftovers
-from haftd.host.limit_group import Containment, Controllers, LimitGroup, find_controllers
+from haftd.host.limit_group import Containment, Controllers, LimitGroup, enable_controllers
 from tests.faults.harness import (
     Crowd,
     cgroup_base,
@@ -46,7 +46,7 @@ class Member:
         found = controllers()
         assert found is not None
         name = f"{HOME}.1.{os.getpid()}"
-        group = found.group(name, {"processes": 8}, None)
+        group = found.make_group(name, {"processes": 8}, None)
         assert group is not None and group.is_separate
         self.group, self.parent = group, found.base
         argv = [sys.executable, "-I", "-S", "-c", "input()" + FORK.format(forks)]
@@ -75,7 +75,7 @@ class Member:
 @needs_controllers
 async def test_the_kernel_bounds_the_processes_of_a_group_and_reports_it() -> None:
     with Member(forks=40) as member:
-        assert member.group.passed() is None
+        assert member.group.find_passed() is None
         assert member.group.cgroup in leftovers(member.parent, HOME)
         reported: list[str] = []
         async with trio.open_nursery() as nursery:
@@ -87,7 +87,7 @@ async def test_the_kernel_bounds_the_processes_of_a_group_and_reports_it() -> No
             await wait_all_tasks_blocked()
             member.fork()
         assert reported == ["processes"]
-        assert member.group.passed() == "processes"
+        assert member.group.find_passed() == "processes"
         assert member.forks() == 7
         assert len(member.group.cgroup.procs()) == 8
 
@@ -114,7 +114,7 @@ def test_a_further_run_of_the_handle_has_its_whole_limit() -> None:
     with Member(forks=40) as member:
         member.group.stop_forks()
         member.fork()
-        assert member.forks() == 0 and member.group.passed() == "processes"
+        assert member.forks() == 0 and member.group.find_passed() == "processes"
         with subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", "input()" + FORK.format(40)],
             stdin=subprocess.PIPE,
@@ -122,12 +122,12 @@ def test_a_further_run_of_the_handle_has_its_whole_limit() -> None:
         ) as again:
             try:
                 member.group.add(again.pid)
-                assert member.group.passed() is None
+                assert member.group.find_passed() is None
                 assert again.stdin is not None and again.stdout is not None
                 again.stdin.write(b"\n")
                 again.stdin.flush()
                 assert again.stdout.readline() == b"6\n"
-                assert member.group.passed() == "processes"
+                assert member.group.find_passed() == "processes"
             finally:
                 again.kill()
                 assert member.group.cgroup.empty(5)
@@ -138,8 +138,8 @@ def test_a_group_of_version_2_is_the_handle_s_own(tmp_path: Path) -> None:
     for file in ("pids.max", "memory.max", "memory.swap.max", "memory.oom.group"):
         (tmp_path / file).touch()
     found = Controllers(tmp_path.parent, frozenset({"pids", "memory"}))
-    assert found.group("mark", {"cpu_s": 3, "output": 4}, own) is None
-    group = found.group("mark", {"processes": 40, "memory": 4096.0, "cpu_s": 3}, own)
+    assert found.make_group("mark", {"cpu_s": 3, "output": 4}, own) is None
+    group = found.make_group("mark", {"processes": 40, "memory": 4096.0, "cpu_s": 3}, own)
     assert group is not None and group.cgroup == own and not group.is_separate
     assert group.limits == {"processes": 40, "memory": 4096}
     set_to = {path.name: path.read_text() for path in tmp_path.iterdir()}
@@ -151,11 +151,11 @@ def test_a_group_of_version_2_is_the_handle_s_own(tmp_path: Path) -> None:
     }
     (tmp_path / "pids.events").write_text("max 0\n")
     (tmp_path / "memory.events").write_text("low 0\nhigh 3\nmax 9\noom 1\noom_kill 0\n")
-    assert group.passed() is None
+    assert group.find_passed() is None
     (tmp_path / "memory.events").write_text("low 0\nhigh 3\nmax 9\noom 1\noom_kill 2\n")
-    assert group.passed() == "memory"
+    assert group.find_passed() == "memory"
     (tmp_path / "pids.events").write_text("max 1\n")
-    assert group.passed() == "processes"
+    assert group.find_passed() == "processes"
     group.remove()
     assert tmp_path.exists()
 
@@ -163,7 +163,7 @@ def test_a_group_of_version_2_is_the_handle_s_own(tmp_path: Path) -> None:
 def test_controllers_that_are_passed_on_count(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu io\n")
     (tmp_path / "cgroup.subtree_control").write_text("cpu memory\n")
-    assert find_controllers("auto", tmp_path) == Controllers(tmp_path, frozenset({"memory"}))
+    assert enable_controllers("auto", tmp_path) == Controllers(tmp_path, frozenset({"memory"}))
 
 
 def test_a_controller_is_asked_for(tmp_path: Path) -> None:
@@ -171,19 +171,19 @@ def test_a_controller_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu io pids\n")
     control = tmp_path / "cgroup.subtree_control"
     control.write_text("")
-    find_controllers("auto", tmp_path)
+    enable_controllers("auto", tmp_path)
     assert control.read_text() == "+pids"
 
 
 def test_no_controllers_where_cgroups_are_off(tmp_path: Path) -> None:
-    assert find_controllers("off", tmp_path) is None
+    assert enable_controllers("off", tmp_path) is None
 
 
 def test_a_service_manager_s_hierarchies_are_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limit_group, "_SYSTEMD", tmp_path)
-    assert find_controllers("auto", None) is None
+    assert enable_controllers("auto", None) is None
 
 
 def test_recovery_looks_below_each_parent_once(tmp_path: Path) -> None:

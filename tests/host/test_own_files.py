@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from haftd.host.files.own_files import Mount, mounts, own_file_in, ways
+from haftd.host.files.own_files import Mount, find_own_file, list_ways, read_mounts
 
 PLAIN = (Mount("8:1", "/", "/"),)
 
@@ -22,7 +22,9 @@ def base(tmp_path: Path) -> Path:
 
 def found(base: Path, folder: str, own: str = "own/config.toml", table: object = PLAIN) -> str:
     assert isinstance(table, tuple)
-    path = own_file_in(str(base / folder), [str(base / own)], str(base / "own/tools"), table=table)
+    path = find_own_file(
+        str(base / folder), [str(base / own)], str(base / "own/tools"), table=table
+    )
     return path.removeprefix(f"{base}/")
 
 
@@ -80,11 +82,11 @@ def test_a_bind_mount_is_seen_from_both_sides(base: Path, mount: Mount) -> None:
 
 def test_the_installation_is_an_own_file_with_its_links(base: Path) -> None:
     (base / "root/python").symlink_to(base / "other")
-    installed = ways(str(base / "root/python"))
+    installed = list_ways(str(base / "root/python"))
     assert installed == (f"{base}/root/python", f"{base}/other")
     for folder in ("root", "other/lib"):
-        assert own_file_in(str(base / folder), [], installed=installed, table=PLAIN)
-    assert not own_file_in(str(base / "own"), [], installed=installed, table=PLAIN)
+        assert find_own_file(str(base / folder), [], installed=installed, table=PLAIN)
+    assert not find_own_file(str(base / "own"), [], installed=installed, table=PLAIN)
 
 
 def test_another_device_holds_nothing_of_the_first(base: Path) -> None:
@@ -94,14 +96,14 @@ def test_another_device_holds_nothing_of_the_first(base: Path) -> None:
 
 def test_the_kernels_table_is_read_with_its_escapes() -> None:
     line = r"36 35 98:0 /mnt1 /mnt\0402 rw,noatime master:1 - ext3 /dev/root rw,errors=continue"
-    assert mounts(line) == (Mount("98:0", "/mnt1", "/mnt 2"),)
-    assert any(mount.point == "/" for mount in mounts())
+    assert read_mounts(line) == (Mount("98:0", "/mnt1", "/mnt 2"),)
+    assert any(mount.point == "/" for mount in read_mounts())
 
 
 @pytest.mark.parametrize("end", ["\r", "\x0b", "\u2028"])
 def test_a_mount_point_with_an_unescaped_end_of_line_is_one_mount(end: str) -> None:
     line = f"36 35 98:0 / /a{end}b rw - ext3 /dev/root rw\n"
-    assert mounts(line) == (Mount("98:0", "/", f"/a{end}b"),)
+    assert read_mounts(line) == (Mount("98:0", "/", f"/a{end}b"),)
 
 
 class _Table(tuple[Mount, ...]):

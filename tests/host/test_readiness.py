@@ -70,7 +70,7 @@ async def test_a_callback_can_be_called_before_the_next_pass_except_by_another(
     (read, write), (other, _) = pipes
     os.set_blocking(read, False)
     calls: list[str] = []
-    call_after = readiness.call_after_of_run()
+    call_after = readiness.get_call_after()
 
     def take() -> None:
         calls.append(os.read(read, 10).decode())

@@ -20,10 +20,10 @@ from haftd.host.files.runtime_folder import (
     FolderRefused,
     SocketInUse,
     bind,
-    inode_of,
     keep_from_cleaners,
     prepare,
     prepare_state,
+    read_inode,
     watch,
 )
 from tests.faults.harness import needs_namespaces
@@ -253,10 +253,10 @@ async def test_L01_a_loss_wakes_the_watch(
     monkeypatch.setattr(runtime_folder, "_CHECK_S", math.inf)
     (place / "other").touch()
     paths = [place / "haftd.sock", place / "daemon.lock"]
-    before = [inode_of(path) for path in paths]
+    before = [read_inode(path) for path in paths]
 
     def is_changed() -> bool:
-        return [inode_of(path) for path in paths] != before
+        return [read_inode(path) for path in paths] != before
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch, paths, is_changed)

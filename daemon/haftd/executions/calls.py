@@ -21,7 +21,7 @@ from haftd.core.handles import Handle
 from haftd.core.output_file import keep_file
 from haftd.core.registry import SpawnKey
 from haftd.host.cgroup import Cgroup
-from haftd.host.files.own_files import own_file_in
+from haftd.host.files.own_files import find_own_file
 from haftd.host.launch.spawn import sandbox_refusal
 from haftd.host.limit_group import Containment, LimitGroup
 from haftd.host.process.identity import Identity
@@ -149,7 +149,7 @@ def _refuse_own(grants: Iterable[Grant], settings: LaunchSettings) -> None:
     for grant in grants:
         if not grant.rights & {"create", "update", "delete"}:
             continue
-        own = own_file_in(
+        own = find_own_file(
             grant.path,
             settings.own_paths,
             linked=settings.definitions,
@@ -548,7 +548,7 @@ class Calls(msgspec.Struct):
     def _groups(self, mark: str, limits: Mapping[str, float]) -> _Groups:
         cgroup, controllers = self._cgroup(mark), self.settings.containment.controllers
         try:
-            counted = None if controllers is None else controllers.group(mark, limits, cgroup)
+            counted = None if controllers is None else controllers.make_group(mark, limits, cgroup)
         except OSError as error:
             # Rlimits and sums still hold the limits.
             log.warning("no cgroup counts for a handle", mark=mark, error=error.strerror)

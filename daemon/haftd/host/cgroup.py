@@ -36,7 +36,7 @@ def _mounts(controller: str = "") -> Iterator[tuple[str, str]]:
                 yield _unescape(fields[3]), _unescape(fields[4])
 
 
-def _own_path(controller: str = "") -> str | None:
+def _read_own_path(controller: str = "") -> str | None:
     try:
         with open("/proc/self/cgroup", "rb") as file:
             for line in file:
@@ -48,9 +48,10 @@ def _own_path(controller: str = "") -> str | None:
     return None
 
 
-def find_own(controller: str = "") -> Path | None:
-    """Return this process's cgroup of version 2, or of version 1 in a controller's hierarchy."""
-    own = _own_path(controller)
+def find_own_cgroup(controller: str = "") -> Path | None:
+    """Return the folder of this process's cgroup of version 2, or of version 1 in a controller's
+    hierarchy; None where there is none, or none that is visible here."""
+    own = _read_own_path(controller)
     if own is None or own.startswith("/.."):
         return None
     for root, point in _mounts(controller):
@@ -67,7 +68,7 @@ def _is_root(folder: Path) -> bool:
     return not (folder / "cgroup.events").exists()
 
 
-def _delegated(folder: Path) -> bool:
+def _is_delegated(folder: Path) -> bool:
     for name in ("user.delegate", "trusted.delegate"):
         with contextlib.suppress(OSError):
             if os.getxattr(folder, name) == b"1":
@@ -76,8 +77,8 @@ def _delegated(folder: Path) -> bool:
 
 
 def find_base(setting: str, *, declared: bool = False) -> Path | None:
-    """Return the parent cgroup for handles. `setting`: `auto` for the daemon's own if delegated,
-    `off`, or a path.
+    """Return the parent cgroup for handles; None without one. `setting`: `auto` for the daemon's own
+    cgroup, if that is delegated and writable, `off`, or a path.
 
     `declared`: by the service manager, as older systemd set no attribute for a user's units. Raises
     OSError if a path is no writable cgroup of version 2.
@@ -85,8 +86,8 @@ def find_base(setting: str, *, declared: bool = False) -> Path | None:
     if setting == "off":
         return None
     if setting == "auto":
-        own = find_own()
-        usable = own is not None and not _is_root(own) and (declared or _delegated(own))
+        own = find_own_cgroup()
+        usable = own is not None and not _is_root(own) and (declared or _is_delegated(own))
         return own if usable and own is not None and os.access(own, os.W_OK) else None
     base = Path(setting)
     if not base.is_absolute() or not (base / "cgroup.procs").exists():
@@ -126,11 +127,13 @@ class Cgroup(NamedTuple):
         return pids
 
     def is_populated(self) -> bool:
+        """True if a living process is here or below, also one of another pid namespace."""
         events = self._events()
         # Version 1 has no events.
         return b"populated 1" in events if events else bool(self.procs())
 
     def is_frozen(self) -> bool:
+        """True once all processes have stopped; False in version 1."""
         return b"frozen 1" in self._events()
 
     def _events(self) -> bytes:
@@ -140,7 +143,8 @@ class Cgroup(NamedTuple):
             return b""
 
     def holds_self(self) -> bool:
-        own = find_own()
+        """True if this very process is in the cgroup or below."""
+        own = find_own_cgroup()
         return own is not None and own.is_relative_to(self.path)
 
     def kill(self) -> None:
@@ -168,7 +172,7 @@ class Cgroup(NamedTuple):
             (self.path / "cgroup.freeze").write_bytes(state)
 
     def empty(self, timeout_s: float) -> bool:
-        """Kill until no process is left, for at most `timeout_s`; return True if empty."""
+        """Kill until no process is left, and block for at most `timeout_s`; return True if none is."""
         deadline = time.monotonic() + timeout_s
         while True:
             events = self._open_events()
@@ -190,6 +194,7 @@ class Cgroup(NamedTuple):
                     os.close(events)
 
     def remove(self) -> bool:
+        """Remove the cgroup and those below; return False if one has a process left."""
         for folder in reversed(list(self._tree())):
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -215,7 +220,7 @@ class Cgroup(NamedTuple):
             except OSError:
                 continue
             try:
-                # Listed with the pidfd open: the process is ours.
+                # Listed with the pidfd open: the process is a member, and its pid not reused.
                 if pid in self.procs():
                     with contextlib.suppress(OSError):
                         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
@@ -232,6 +237,7 @@ def is_ours(path: Path, home: str) -> bool:
 
 
 def leftovers(base: Path, home: str) -> list[Cgroup]:
+    """Return the cgroups below `base` that a daemon of `home` has made."""
     prefix = f"{PREFIX}{home}."
     try:
         return [Cgroup(path) for path in sorted(base.iterdir()) if path.name.startswith(prefix)]

@@ -14,6 +14,7 @@ Use = Literal["wait", "start", "output", "client"]
 
 _MAX_SPARE = 32
 _SHARE_SPARE = 4
+"""One descriptor of so many is spare where descriptors are few."""
 _MAX_FOR_CLIENTS = 32
 _SHARE_FOR_CLIENTS = 8
 """Clients get one descriptor of so many where descriptors are few."""
@@ -23,33 +24,35 @@ _OF_A_START = 6
 
 def has_room(fd: int, use: Use) -> bool:
     """True if a new descriptor leaves enough for uses of higher priority."""
-    return fd < _bound(use)
+    return fd < _find_bound(use)
 
 
-def shortage() -> str:
-    most = limit()
+def explain_shortage() -> str:
+    """Return the error message for a start without a descriptor."""
+    most = read_limit()
     return (
-        f"haftd may have {most} open files, and keeps {_for_clients(most)} for those who connect: end a "
+        f"haftd may have {most} open files, and keeps {_count_for_clients(most)} for those who connect: end a "
         "handle, or raise `ulimit -n` (with systemd `LimitNOFILE=`)."
     )
 
 
-def spare() -> int:
+def count_spare() -> int:
     """Return the number reserved from connections, for short-lived descriptors, logs and files."""
-    return min(_MAX_SPARE, limit() // _SHARE_SPARE)
+    return min(_MAX_SPARE, read_limit() // _SHARE_SPARE)
 
 
-def limit() -> int:
+def read_limit() -> int:
+    """Return the soft limit of open files."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
-def _for_clients(most: int) -> int:
+def _count_for_clients(most: int) -> int:
     return min(_MAX_FOR_CLIENTS, most // _SHARE_FOR_CLIENTS)
 
 
-def _bound(use: Use) -> int:
-    most = limit()
-    for_clients = _for_clients(most)
+def _find_bound(use: Use) -> int:
+    most = read_limit()
+    for_clients = _count_for_clients(most)
     for_output = for_clients // 2
     kept = {
         "wait": 2 * for_clients + for_output,
@@ -57,4 +60,4 @@ def _bound(use: Use) -> int:
         "output": for_clients,
         "client": 0,
     }
-    return most - spare() - kept[use]
+    return most - count_spare() - kept[use]

@@ -18,11 +18,12 @@ from typing import Final
 
 import trio
 
-from haftd.host.cgroup import PREFIX, Cgroup, find_own
+from haftd.host.cgroup import PREFIX, Cgroup, find_own_cgroup
 from haftd.named_tuple import NamedTuple
 
 _LEAF = "haftd"
 _PAUSE_S = (0.02, 2.0)
+"""First and longest pause between looks at the events of version 1; each is twice the last."""
 _SYSTEMD = Path("/run/systemd/system")  # as sd_booted(3)
 _LIMITS: Final = {"processes": "pids", "memory": "memory"}
 _EVENTS: Final = {"pids.events": ("processes", "max"), "memory.events": ("memory", "oom_kill")}
@@ -35,12 +36,13 @@ class Controllers(NamedTuple):
     names: frozenset[str]
     is_version_1: bool = False
 
-    def group(
+    def make_group(
         self, mark: str, limits: Mapping[str, float], own: Cgroup | None
     ) -> LimitGroup | None:
-        """Return the group that counts for these limits.
+        """Return the group that counts for these limits, with the limits set; None if the kernel counts
+        none of them here.
 
-        `own` is the handle's cgroup of version 2. Raises OSError.
+        `own` is the handle's cgroup of version 2; in version 1 a cgroup is made. Raises OSError.
         """
         counted = {
             limit: int(limits[limit])
@@ -51,7 +53,7 @@ class Controllers(NamedTuple):
             return None
         group = Cgroup.create(self.base, mark) if own is None or self.is_version_1 else own
         try:
-            return LimitGroup(group, counted, is_separate=group is not own).armed()
+            return LimitGroup(group, counted, is_separate=group is not own).set_limits()
         except OSError:
             if group is not own:
                 group.remove()
@@ -82,7 +84,7 @@ class LimitGroup:
         self._earlier: dict[str, int] = {}
         """Events of earlier runs, by file."""
 
-    def armed(self) -> LimitGroup:
+    def set_limits(self) -> LimitGroup:
         """Set the limits; raise OSError."""
         for limit, most in self.limits.items():
             self._write(f"{_LIMITS[limit]}.max", b"%d" % most)
@@ -96,7 +98,7 @@ class LimitGroup:
 
     def add(self, pid: int) -> None:
         """Move a run's leader into the group and permit forks again; raise OSError."""
-        self.armed()
+        self.set_limits()
         self._earlier.update(
             (file, self._count(file, event)) for file, (_, event) in _EVENTS.items()
         )
@@ -109,17 +111,18 @@ class LimitGroup:
             with contextlib.suppress(OSError):
                 self._write("pids.max", b"0")
 
-    def passed(self) -> str | None:
-        """Return the limit that the kernel has enforced."""
+    def find_passed(self) -> str | None:
+        """Return a limit that the kernel has enforced since the last `add`; None if there is none."""
         for file, (limit, event) in _EVENTS.items():
             if limit in self.limits and self._count(file, event) > self._earlier.get(file, 0):
                 return limit
         return None
 
     async def wait_passed(self) -> str:
+        """Wait until the kernel has enforced a limit; return the limit."""
         pause, longest = _PAUSE_S
         while self.is_separate:
-            if (limit := self.passed()) is not None:
+            if (limit := self.find_passed()) is not None:
                 return limit
             await trio.sleep(pause)
             pause = min(pause * 2, longest)
@@ -132,7 +135,7 @@ class LimitGroup:
                     stack.callback(os.close, fd)
                     os.read(fd, 4096)  # changes after this are reported
                     events.register(fd, select.EPOLLPRI | select.EPOLLET)
-            while (limit := self.passed()) is None:
+            while (limit := self.find_passed()) is None:
                 await trio.lowlevel.wait_readable(events.fileno())
                 events.poll(0)  # else the event would stay ready
             return limit
@@ -154,36 +157,36 @@ class LimitGroup:
         return int(match[1]) if match else 0
 
 
-def find_controllers(setting: str, base: Path | None) -> Controllers | None:
-    """Return the controllers for limited handles.
+def enable_controllers(setting: str, base: Path | None) -> Controllers | None:
+    """Enable the controllers for limited handles in `base`, and return them; None if there are none.
 
-    `setting` is `daemon.cgroup`, `base` the parent of the handles' cgroups of version 2.
+    The daemon moves itself into a child cgroup if `base` could not pass them on otherwise. `setting` is `daemon.cgroup`, `base` the parent of the handles' cgroups of version 2.
     """
     if setting == "off":
         return None
-    if base is not None and (names := _passed_on(base)):
+    if base is not None and (names := _enable_all(base)):
         return Controllers(base, names)
     if _SYSTEMD.is_dir():
         return None
-    folder = find_own("pids")
+    folder = find_own_cgroup("pids")
     if folder is None or not os.access(folder, os.W_OK):
         return None
     return Controllers(folder, frozenset({"pids"}), is_version_1=True)
 
 
-def _passed_on(base: Path) -> frozenset[str]:
-    """Return the controllers that `base` passes on, after an attempt at each."""
+def _enable_all(base: Path) -> frozenset[str]:
+    """Enable each controller in `base`; return those that it passes on."""
     wanted = frozenset(_LIMITS.values())
     control = base / "cgroup.subtree_control"
     try:
         for name in sorted(wanted.intersection((base / "cgroup.controllers").read_text().split())):
-            _pass_on(base, control, name)
+            _enable(base, control, name)
         return wanted.intersection(control.read_text().split())
     except OSError:
         return frozenset()
 
 
-def _pass_on(base: Path, control: Path, name: str) -> None:
+def _enable(base: Path, control: Path, name: str) -> None:
     def enable() -> int:
         try:
             with open(control, "wb", buffering=0) as file:
@@ -192,7 +195,7 @@ def _pass_on(base: Path, control: Path, name: str) -> None:
             return error.errno or errno.EIO
         return 0
 
-    if enable() == errno.EBUSY and find_own() == base:
+    if enable() == errno.EBUSY and find_own_cgroup() == base:
         leaf = base / (PREFIX + _LEAF)
         with contextlib.suppress(OSError):
             leaf.mkdir(mode=0o755, exist_ok=True)

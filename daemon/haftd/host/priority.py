@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 _NICE = -10
+"""Enough to precede processes of the default 0; RLIMIT_NICE must be 30 or more (getrlimit(2))."""
 _DEFERRED = 19
 """Nice value of processes that no cgroup counts: forks that double themselves must not outrun the
 count. Only the processes, not their session (`autogroup`): of a deferred session even a killed

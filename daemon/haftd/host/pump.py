@@ -22,12 +22,15 @@ from haftd.host.readiness import LateEvent
 from haftd.host.tty.hangup import TerminalChanges, is_hung_up
 
 CHUNK = 65_536
+"""Bytes of one read: a pipe's default capacity (pipe(7))."""
 _MIN_GATHERED = 1_024
+"""Bytes of a read after which more may be there at once."""
 _MAX_GATHERED = 16_384
 """Reads of a flood are joined to this size, as a terminal gives 4 KiB a read, unless the consumer
 has not kept up."""
 _READS_A_TURN = 8
 _TURN_S = 0.001
+"""A turn ends by reads or by time, so that one flood leaves the loop to other handles."""
 _INT = struct.Struct("i")
 _NO_ITEMS: deque[tuple[int, memoryview]] = deque()
 """An empty deque takes 0.7 KiB."""
@@ -176,7 +179,7 @@ def is_readable(fd: int) -> bool:
     return bool(ready) and bool(ready[0][1] & select.POLLIN)
 
 
-def unread(fd: int) -> int:
+def count_unread(fd: int) -> int:
     """Return the number of bytes in a pipe, from either end; raise OSError."""
     (count,) = _INT.unpack(fcntl.ioctl(fd, termios.FIONREAD, bytes(_INT.size)))
     return int(count)
@@ -247,14 +250,17 @@ class Writer:
 
     @property
     def last(self) -> int:
+        """Number of the last queued item; 0 before the first."""
         return self._last
 
     @property
     def waiting(self) -> int:
+        """Bytes that are queued and not written."""
         return self._held
 
     def put(self, data: bytes) -> int:
-        """Queue `data`; return its number. Raises InputFull, Closed.
+        """Write `data` at once, as far as the descriptor takes it, and queue the rest; return the item's
+        number. Raises InputFull, Closed.
 
         An item may exceed the limit of an empty queue.
         """
@@ -294,12 +300,12 @@ class Writer:
         self._wake.set()
 
     async def run(self) -> None:
-        """Write the queued data; return when the input is closed."""
+        """Write the queued data; return when the input is closed, by the process or after `end`."""
         self._is_running = True
         while not self._closed:
             if self._queue:
                 try:
-                    await self._room()
+                    await self._wait_room()
                 except trio.ClosedResourceError:
                     self._drop()
                     return
@@ -313,7 +319,7 @@ class Writer:
                 self._wake = LateEvent()
                 await self._wake.wait()
 
-    async def _room(self) -> None:
+    async def _wait_room(self) -> None:
         if not is_hung_up(self._fd, select.POLLOUT):
             await trio.lowlevel.wait_writable(self._fd)
             return

@@ -1,6 +1,6 @@
 """Callbacks for readable descriptors: one task of the loop waits for all of them.
 
-A callback must not raise. Call `unwatch` before a descriptor is closed. `call_after_of_run` saves a
+A callback must not raise. Call `unwatch` before a descriptor is closed. `get_call_after` saves a
 pass of the loop for the consequences of several callbacks, `call_now` one before a wait for output
 that may be there already.
 """
@@ -97,9 +97,9 @@ def call_now(fds: Iterable[int]) -> None:
         watch.call_back(fds)
 
 
-def call_after_of_run() -> Callable[[Callable[[], None]], bool]:
-    """Return this run's function that calls another once after the callbacks that run now; it returns
-    False if none does."""
+def get_call_after() -> Callable[[Callable[[], None]], bool]:
+    """Return the function of this trio run that calls another one after the callbacks that run now, once;
+    it returns False, and calls nothing, if no callbacks run."""
     return _watch.get().call_after
 
 

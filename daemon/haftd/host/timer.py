@@ -19,9 +19,9 @@ from haftd.host import readiness
 LOOP_RESOLUTION_S = 0.001
 """Resolution of trio's deadlines, which are rounded up; use them from this delay on."""
 
-_CLOCK_MONOTONIC = 1
+_CLOCK_MONOTONIC = 1  # linux/time.h
 _NEVER = float("inf")
-_SPEC = struct.Struct("=qqqq")
+_SPEC = struct.Struct("=qqqq")  # itimerspec of timerfd_create(2)
 _DISARMED = bytes(_SPEC.size)
 _NS = 1_000_000_000
 _libc = ctypes.CDLL(None, use_errno=True)

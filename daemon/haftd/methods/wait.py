@@ -135,7 +135,7 @@ class _Waits:
 
     def __init__(self) -> None:
         self.count = 0
-        self._call_after = readiness.call_after_of_run()
+        self._call_after = readiness.get_call_after()
         self._due: deque[RegisteredWait] = deque()
         self._times: list[_Time] = []
         self._number = 0

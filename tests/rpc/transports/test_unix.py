@@ -385,7 +385,7 @@ async def test_U09_with_more_connects_than_descriptors_existing_peers_are_served
                 while not rig.rpc_context.connections.refused["descriptors"]:
                     assert ok(await ask(first, "ping"))
             assert ok(await ask(first, "ping"))
-            assert len(os.listdir("/proc/self/fd")) <= limit - descriptors.spare() + 2
+            assert len(os.listdir("/proc/self/fd")) <= limit - descriptors.count_spare() + 2
             logged = [line for line in rig.lines if line.get("kind") == "descriptors"]
             assert 1 <= len(logged) <= 5
             await flood.stdin.aclose()

@@ -13,10 +13,10 @@ from typing import Final
 
 _RENAMEAT2: Final = {"x86_64": 316, "aarch64": 276}
 _OPENAT2 = 437  # the same on every machine
-_NO_REPLACE = 1
-_NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 2, 4, 8
+_NO_REPLACE = 1  # RENAME_NOREPLACE of linux/fs.h
+_NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 2, 4, 8  # RESOLVE_… of linux/openat2.h
 _MAX_TRIES = 128
-"""A rename during resolution makes the kernel give up (EAGAIN)."""
+"""Calls until one succeeds: a rename during resolution makes the kernel give up (EAGAIN)."""
 _OF_KERNEL = frozenset(
     [
         *(0x9FA0, 0x62656572, 0x64626720, 0x73636673, 0x74726163, 0x6165676C, 0x27E0EB),
@@ -50,7 +50,8 @@ def pin(folder: int, path: str, *, follow: bool = True, is_folder: bool = False)
 
 
 def reopen(pinned: int, flags: int) -> int:
-    """Open a pinned file for input and output, without waiting for a FIFO."""
+    """Open a pinned file with these flags, never as controlling terminal, and without waiting for the
+    other end of a FIFO. Raises OSError."""
     more = os.O_NONBLOCK | os.O_NOCTTY
     return os.open(f"/proc/self/fd/{pinned}", flags | more)
 
@@ -64,7 +65,7 @@ def real_path(fd: int) -> str:
 
 
 def is_of_kernel(fd: int) -> bool:
-    """True for a file system of kernel state."""
+    """True for a file on a file system of kernel state. Raises OSError."""
     buffer = ctypes.create_string_buffer(256)
     if _libc.fstatfs(fd, buffer) < 0:
         code = ctypes.get_errno()
@@ -76,7 +77,8 @@ def is_of_kernel(fd: int) -> bool:
 def rename(
     old_folder: int, old_name: str, new_folder: int, new_name: str, *, replace: bool
 ) -> None:
-    """Rename between two open folders; without `replace` an existing target is EEXIST."""
+    """Rename between two open folders. Raises OSError: without `replace`, EEXIST for an existing target,
+    and ENOSYS on a machine whose number of renameat2(2) is not listed."""
     if replace:
         os.rename(old_name, new_name, src_dir_fd=old_folder, dst_dir_fd=new_folder)
         return

@@ -15,7 +15,9 @@ from json.encoder import encode_basestring_ascii
 from pathlib import Path
 
 MAX_LINES = 20_000
+"""Lines after which the file is rewritten with the known ids alone."""
 _MAX_READ = 8 << 20
+"""Bytes read at a start, the newest: more than `MAX_LINES` take."""
 
 Use = tuple[str, str, int]
 """Session, id, and the id's last generation."""
@@ -45,12 +47,13 @@ class IdLog:
         return [(session, id_, generation) for (session, id_), generation in generations.items()]
 
     def note(self, session: str, id_: str, generation: int) -> None:
+        """Append a use, in a rewritten file after `MAX_LINES`; ignore a failed write."""
         with contextlib.suppress(OSError):
             if self._lines >= MAX_LINES:
                 self._rewrite()
             if self._fd is None or os.fstat(self._fd).st_nlink == 0:
                 self._open()
-            self._write(_line(session, id_, generation))
+            self._write(_encode_line(session, id_, generation))
             self._lines += 1
 
     def close(self) -> None:
@@ -82,20 +85,20 @@ class IdLog:
 
     def _write(self, data: bytes) -> None:
         if self._fd is None:
-            raise AssertionError("it is opened before it is written")
+            raise AssertionError("the file is opened before a write")
         os.write(self._fd, data)
 
     def _rewrite(self) -> None:
         temp = self._path.with_name(f"{self._path.name}.new")
         temp.unlink(missing_ok=True)
-        lines = [_line(*use) for use in self._known()]
+        lines = [_encode_line(*use) for use in self._known()]
         self._open(os.O_EXCL, temp)
         self._write(b"".join(lines))
         temp.rename(self._path)
         self._lines = len(lines)
 
 
-def _line(session: str, id_: str, generation: int) -> bytes:
+def _encode_line(session: str, id_: str, generation: int) -> bytes:
     # An encoder for the whole list takes six times as long, at each start.
     session, id_ = encode_basestring_ascii(session), encode_basestring_ascii(id_)
     return b"[%b,%b,%d]\n" % (session.encode(), id_.encode(), generation)

@@ -25,7 +25,7 @@ from haftd.host.process.identity import (
 from haftd.host.process.machine import boot_id, pid_namespace
 from haftd.named_tuple import NamedTuple
 
-_PF_EXITING = 0x4
+_PF_EXITING = 0x4  # linux/sched.h
 _LINE = 1024
 """Bytes of the first line: one write below a page, so no reader sees half."""
 
@@ -50,7 +50,8 @@ class DaemonLock:
 
     @classmethod
     def acquire(cls, path: Path, *, patience_s: float = 1.0) -> DaemonLock:
-        """Take the lock; raise LockHeld, or OSError of opening the file.
+        """Take the lock, and record this process as its holder; raise LockHeld, or OSError of opening
+        the file.
 
         Blocks up to `patience_s` while the recorded holder is dead: a child between fork and exec
         still has the descriptors.
@@ -97,6 +98,7 @@ class DaemonLock:
             self.announce(self._socket)
 
     def is_in_place(self) -> bool:
+        """True if the path still leads to the locked file."""
         try:
             current = os.stat(self.path, follow_symlinks=False)  # noqa: PTH116
         except OSError:
@@ -114,6 +116,7 @@ class _Holder(NamedTuple):
     pid: int | None = None
     socket: str | None = None
     alive: bool = True
+    """False only if the recorded process has surely ended: an unreadable record counts as living."""
 
 
 def _write_holder(fd: int, socket: str | None) -> None:
@@ -135,7 +138,7 @@ def _read_holder(fd: int) -> _Holder:
     except (OSError, ValueError, KeyError, TypeError):
         return _Holder()
     if identity.ns != pid_namespace() and identity.boot == boot_id():
-        return _Holder(identity.pid, socket)  # its numbers mean nothing here
+        return _Holder(identity.pid, socket)  # another pid namespace has other pids
     pidfd = open_verified(identity)
     if pidfd is None:
         return _Holder(identity.pid, socket, alive=False)

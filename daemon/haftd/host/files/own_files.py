@@ -16,6 +16,7 @@ from haftd.named_tuple import NamedTuple
 from haftd.ownership import steps
 
 _MAX_FOLDERS = 1000
+"""Folders searched for links below one: a start waits meanwhile."""
 _ESCAPE = lazy_pattern(r"\\([0-7]{3})")
 
 
@@ -27,17 +28,17 @@ class Mount(NamedTuple):
     point: str
 
 
-def mounts(mountinfo: str | None = None) -> tuple[Mount, ...]:
+def read_mounts(mountinfo: str | None = None) -> tuple[Mount, ...]:
     """Return this process's mounts in their order: a later one may hide an earlier one."""
     if mountinfo is None:
         with open("/proc/self/mountinfo", "rb") as file:
             mountinfo = os.fsdecode(file.read())
     # Not splitlines(): of the ends of lines the kernel escapes `\n` alone, a name may hold others.
     lines = (line.split(" ", 5) for line in mountinfo.split("\n") if line)
-    return tuple(Mount(line[2], _unescaped(line[3]), _unescaped(line[4])) for line in lines)
+    return tuple(Mount(line[2], _unescape(line[3]), _unescape(line[4])) for line in lines)
 
 
-def own_file_in(
+def find_own_file(
     folder: str,
     own_paths: Iterable[str],
     linked: str = "",
@@ -45,34 +46,35 @@ def own_file_in(
     installed: Iterable[str] = (),
     table: tuple[Mount, ...] | None = None,
 ) -> str:
-    """Return a path of haft's own that lies in `folder` or contains it; empty if there is none.
+    """Return a path of haft's own that lies in `folder` or contains it, the empty string if there is
+    none. Reads the file system.
 
     `linked` is an own folder of files that may be links; `installed` are own paths that the caller
-    has passed through `ways` already.
+    has passed through `list_ways` already.
     """
     granted = os.path.realpath(folder)
     own = [
         path
-        for path in chain(own_paths, _links_in(linked) if linked else ())
-        for path in ways(path)
+        for path in chain(own_paths, _list_links(linked) if linked else ())
+        for path in list_ways(path)
     ]
     own += installed
     for path in own:
         if is_within(path, granted) or is_within(granted, path):
             return path
-    table = mounts() if table is None else table
-    places = set(_places(granted, table))
-    shared = _shared_devices(table)
+    table = read_mounts() if table is None else table
+    places = set(_list_places(granted, table))
+    shared = _find_shared_devices(table)
     if all(device not in shared for device, _ in places):
         return ""
     for path in own:
-        own_places = set(_places(path, table))
+        own_places = set(_list_places(path, table))
         if any(_overlap(place, other) for place in places for other in own_places):
             return path
     return ""
 
 
-def ways(path: str) -> tuple[str, ...]:
+def list_ways(path: str) -> tuple[str, ...]:
     """Return each link on the way to a path, and the path without links."""
     real = os.path.realpath(path)
     if real == path:
@@ -81,11 +83,11 @@ def ways(path: str) -> tuple[str, ...]:
     try:
         links += [step for step, facts in steps(path) if stat.S_ISLNK(facts.st_mode)]
     except OSError:
-        pass  # nothing there yet
+        pass  # a part of the path does not exist
     return (*links, real)
 
 
-def _shared_devices(table: tuple[Mount, ...]) -> frozenset[str]:
+def _find_shared_devices(table: tuple[Mount, ...]) -> frozenset[str]:
     """Return the devices whose files may be reached by several paths."""
     seen: set[str] = set()
     shared: set[str] = set()
@@ -96,7 +98,7 @@ def _shared_devices(table: tuple[Mount, ...]) -> frozenset[str]:
     return frozenset(shared)
 
 
-def _links_in(folder: str) -> Iterator[str]:
+def _list_links(folder: str) -> Iterator[str]:
     folders, seen = [folder], set[tuple[int, int]]()
     while folders and len(seen) < _MAX_FOLDERS:
         path = folders.pop()
@@ -115,7 +117,7 @@ def _links_in(folder: str) -> Iterator[str]:
             continue
 
 
-def _places(path: str, table: tuple[Mount, ...]) -> Iterator[tuple[str, str]]:
+def _list_places(path: str, table: tuple[Mount, ...]) -> Iterator[tuple[str, str]]:
     """Yield device, and path on it, of a path and of each mount below it."""
     above = Mount("", "/", "/")
     for mount in table:
@@ -131,5 +133,5 @@ def _overlap(one: tuple[str, str], other: tuple[str, str]) -> bool:
     return one[0] == other[0] and (is_within(one[1], other[1]) or is_within(other[1], one[1]))
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), text)

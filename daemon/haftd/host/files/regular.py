@@ -9,9 +9,9 @@ from typing import BinaryIO
 
 
 def open_regular(path: str) -> BinaryIO:
-    """Open a regular file; raise OSError, EINVAL for another kind."""
+    """Open a regular file for reading. Raises OSError, for another kind of file EINVAL."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise OSError(errno.EINVAL, "it is no regular file", path)
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
     return os.fdopen(fd, "rb")

@@ -28,10 +28,13 @@ MAX_SOCKET_PATH = 107
 _WRITABLE_BY_OTHERS = 0o002
 _WRITABLE_BY_GROUP_OR_OTHERS = 0o022
 _BACKLOG = 512
+"""Connections that wait for `accept`: more than a burst of clients begins at once."""
 _CHECK_S = 4.0
+"""Between looks where the kernel reports no changes."""
 
 
 Inode = tuple[int, int]
+"""Device and number."""
 
 
 class FolderRefused(Exception):
@@ -45,7 +48,8 @@ class SocketInUse(Exception):
 def prepare(folder: Path, *, ours: bool = True) -> None:
     """Create or check the runtime folder; raise FolderRefused, OSError.
 
-    `ours`: the mode is corrected; a folder of the user's choice, perhaps a home, stays unchanged.
+    `ours`: the mode is set to 0700; without it, a folder of the user's choice, perhaps a home, keeps
+    its mode. A folder that others can write to is refused in both cases.
     """
     if not folder.is_absolute():
         raise FolderRefused(f"the runtime folder {folder} must be an absolute path")
@@ -61,9 +65,10 @@ def prepare(folder: Path, *, ours: bool = True) -> None:
 
 
 def prepare_state(folder: Path, inner: Sequence[str]) -> None:
-    """Create or check the state folder with these folders inside; raise FolderRefused, OSError.
+    """Create or check the state folder with these folders inside, and set their modes to 0700; raise
+    FolderRefused, OSError.
 
-    Each may be a link to a place that other users cannot write to. Homes may be open to a group of
+    Each may be a link to a place that other users cannot write to, which keeps its mode. Homes may be open to a group of
     one member.
     """
     for place in (folder, *(folder / name for name in inner)):
@@ -122,9 +127,11 @@ def _check_way(path: Path) -> None:
 
 
 def bind(path: Path, *, backlog: int = _BACKLOG) -> socket.socket:
-    """Bind and listen at `path`, non-blocking; the caller holds `daemon.lock` and owns the socket.
+    """Unlink a stale socket, then bind and listen at `path`, non-blocking; the caller holds
+    `daemon.lock` and closes the socket.
 
-    Raises FolderRefused for an impossible path, SocketInUse when a server answers.
+    Raises FolderRefused for a path too long or of another file, SocketInUse when a server answers,
+    OSError.
     """
     name = os.fsencode(path)
     if len(name) > MAX_SOCKET_PATH:
@@ -156,11 +163,12 @@ def _clear(path: Path) -> None:
         )
     # EAGAIN is a full backlog of a slow server.
     if _probe(path) in (0, errno.EAGAIN, errno.EINPROGRESS):
-        raise SocketInUse(f"somebody else serves {path}")
+        raise SocketInUse(f"another server listens at {path}")
     unlink_inode(path, (facts.st_dev, facts.st_ino))
 
 
 def is_abandoned(path: Path) -> bool:
+    """True for a socket at which no server listens; connects to it."""
     try:
         return st.S_ISSOCK(path.lstat().st_mode) and _probe(path) == errno.ECONNREFUSED
     except OSError:
@@ -172,7 +180,7 @@ def _probe(path: Path) -> int:
         return probe.connect_ex(os.fsencode(path))
 
 
-def inode_of(path: Path) -> Inode | None:
+def read_inode(path: Path) -> Inode | None:
     try:
         facts = path.lstat()
     except OSError:
@@ -181,9 +189,9 @@ def inode_of(path: Path) -> Inode | None:
 
 
 def unlink_inode(path: Path, inode: Inode | None) -> None:
-    """Unlink the path if it leads to `inode`. Close a socket afterwards: an open inode is not
-    reused."""
-    if inode is not None and inode_of(path) == inode:
+    """Unlink the path if it leads to `inode`. Raises OSError. The caller closes a socket afterwards: an
+    open inode is not reused."""
+    if inode is not None and read_inode(path) == inode:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
 
@@ -198,7 +206,8 @@ def keep_from_cleaners(folder: Path) -> int:
 
 
 async def watch(paths: Sequence[Path], is_done: Callable[[], bool]) -> None:
-    """Wait until `is_done`, called at once and at each change near the paths."""
+    """Wait until `is_done`, which is called at once and at each change of the paths' folders or the
+    mounts; every `_CHECK_S` where the kernel cannot report all of these."""
     if is_done():
         return
     with contextlib.ExitStack() as stack:
@@ -213,6 +222,7 @@ async def watch(paths: Sequence[Path], is_done: Callable[[], bool]) -> None:
             watcher.clear()
 
 
+# linux/inotify.h, described in inotify(7).
 _IN_MOVED_FROM = 0x40
 _IN_MOVED_TO = 0x80
 _IN_CREATE = 0x100

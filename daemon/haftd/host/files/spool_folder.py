@@ -25,6 +25,7 @@ class SpoolFolder:
         self._make_room = make_room
 
     def open(self) -> int:
+        """Open an unnamed file (O_TMPFILE of open(2)), once more after `make_room`. Raises OSError."""
         try:
             return self._open()
         except OSError as error:
@@ -56,7 +57,7 @@ class SpoolFolder:
 
 
 def sweep(path: Path, home: str) -> None:
-    """Remove the named files of the daemon of `home`, which does not run."""
+    """Remove the named files that an earlier daemon of `home` has left."""
     with contextlib.suppress(OSError):
         for stale in path.iterdir():
             if stale.name.startswith(f"{home}."):

@@ -22,7 +22,7 @@ import trio
 
 from haftd.host import priority, pump
 from haftd.host.cgroup import Cgroup
-from haftd.host.descriptors import has_room, shortage
+from haftd.host.descriptors import explain_shortage, has_room
 from haftd.host.launch import landlock, syscall_filter
 from haftd.host.launch.connect_supervisor import take_listener
 from haftd.host.launch.gate import (
@@ -380,7 +380,7 @@ def launch(
     try:
         gate_fd = fds.pipe_to_child(GATE_FD)
         if not has_room(gate_fd, "start"):
-            raise LaunchFailed(shortage(), "resources", no_descriptor=True)
+            raise LaunchFailed(explain_shortage(), "resources", no_descriptor=True)
         launched = LaunchedProcess(
             path,
             spec.cwd,

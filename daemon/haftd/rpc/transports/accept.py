@@ -13,7 +13,7 @@ from math import inf
 import trio
 
 from haft_protocol.errors import RpcError, limit_exceeded
-from haftd.host.descriptors import has_room, limit
+from haftd.host.descriptors import has_room, read_limit
 from haftd.rpc.connection import RpcContext
 
 _BURST = 32
@@ -37,7 +37,7 @@ def _is_room_left(listener: socket.socket) -> bool:
 def no_descriptor() -> RpcError:
     return limit_exceeded(
         "open_files",
-        limit(),
+        read_limit(),
         "haftd serves no more connections now: its file descriptors are used up",
     )
 

@@ -435,7 +435,7 @@ class Child:
             return
         self._reported = True
         group = self._limits.group
-        by_kernel = None if group is None else group.passed()
+        by_kernel = None if group is None else group.find_passed()
         limit = self._passed = self._passed or by_kernel or self._limits.exceeded(exit)
         termination = _ending(
             exit,

@@ -98,7 +98,7 @@ class PipeControl(WithoutScreen, ChildControl):
             return InputState("busy")
         stdin = child.launched.stdin
         try:
-            if stdin is None or pump.unread(stdin):
+            if stdin is None or pump.count_unread(stdin):
                 return InputState("busy")
             wait = read_state.read_pipe_state((child.pid,), os.fstat(stdin).st_ino)
         except OSError:

@@ -18,7 +18,7 @@ from msgspec import UNSET
 
 from haft_protocol.methods import Problem
 from haftd.lazy_pattern import lazy_pattern
-from haftd.ownership import foreign_owner, why_replaceable
+from haftd.ownership import has_foreign_owner, why_replaceable
 from haftd.redaction import Redacted
 
 MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
@@ -165,7 +165,7 @@ def _redirection_fault(path: Path) -> str:
 
 
 def _foreign_write_fault(status: os.stat_result, subject: str) -> str:
-    if foreign_owner(status):
+    if has_foreign_owner(status):
         return f"{subject} belongs to the user with the number {status.st_uid}, so it is not read"
     sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
     if status.st_mode & stat.S_IWOTH and not sticky and not stat.S_ISLNK(status.st_mode):
