@@ -157,9 +157,9 @@ def read_message(
 
 
 def _malformed(fault: msgspec.DecodeError, message: bytes) -> RpcError:
-    from .validation_messages import why_malformed  # rarely needed
+    from .validation_messages import explain_malformed  # rarely needed
 
-    return parse_error(why_malformed(str(fault), message))
+    return parse_error(explain_malformed(str(fault), message))
 
 
 @lru_cache(maxsize=8)
@@ -314,9 +314,9 @@ def read_params(raw: Raw | None, kind: type[_T], method: str = "") -> _T:
         raise _malformed(fault, b"" if raw is None else bytes(raw)) from None
     except (RecursionError, MemoryError):
         raise invalid_params("they are nested too deeply or too large") from None
-    from .validation_messages import explain  # rarely needed
+    from .validation_messages import explain_params  # rarely needed
 
-    raise explain(problem, b"{}" if raw is None else bytes(raw), kind, method)
+    raise explain_params(problem, b"{}" if raw is None else bytes(raw), kind, method)
 
 
 class _Error(msgspec.Struct):

@@ -1,5 +1,8 @@
-"""Messages about faulty JSON or params, from msgspec's and `Meta(description=…)`; imported by a
-faulty call only."""
+"""Messages about malformed JSON and wrong params, made from msgspec's texts and the descriptions of fields.
+
+msgspec has no errors with parts, so its texts are read: those of 0.23, in `src/msgspec/_core.c`. A text that is
+not known is passed on. Imported only after an error.
+"""
 
 from __future__ import annotations
 
@@ -12,132 +15,156 @@ from msgspec import inspect
 
 from .errors import RpcError, invalid_params, parse_error, shown
 
-__all__ = ["explain", "in_words", "why_malformed"]
+__all__ = ["describe_violation", "explain_malformed", "explain_params"]
 
-_PLACE = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
-_NAMED = re.compile(
-    r"^Object (?P<how>contains unknown|missing required) field `(?P<name>.*)`$", re.DOTALL
+# "Expected `int`, got `str` - at `$.all[0]`", "… - at `key in $.env`"
+_MESSAGE = re.compile(
+    r"^(?P<fault>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$",
+    re.DOTALL,
 )
-_HALF = re.compile(rb"\\u[dD][89abAB]")
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
-_ELSEWHERE = {
+_FIELD_FAULT = re.compile(
+    r"^Object (?P<fault>contains unknown|missing required) field `(?P<name>.*)`$", re.DOTALL
+)
+_WRONG_TYPE = re.compile(r"Expected `(?P<expected>[^`]*)`, got `(?P<actual>[^`]*)`")
+_OUT_OF_BOUNDS = re.compile(r"Expected `(?P<expected>[^`]*)` (?P<bound>.*)")
+_WRONG_VALUE = re.compile(r"Invalid (?:enum )?value (?P<actual>.*)", re.DOTALL)
+_SURROGATE = re.compile(rb"\\u[dD][89abAB]")
+_STEP = re.compile(r"\.([^.\[]+)|\[(?:\d+|\.\.\.)\]")
+"""A field with its name, or an element: `[0]` of an array, `[...]` of a dict."""
+_COUNTERPARTS = {
     "clientInfo": "client",
     "input": "arguments",
     "name": "tool",
     "names": "tools",
     "protocolVersion": "protocol",
 }
-"""Fields of other protocols (MCP, the providers' tool calls) and their counterparts here."""
+"""Field of this protocol by the name that MCP, or a provider's tool call, has for it."""
 _TYPE_NAMES = {
     "int": "an integer",
-    "str": "a text",
+    "str": "a string",
     "bool": "true or false",
     "float": "a number",
     "object": "an object",
-    "array": "a list",
+    "array": "an array",
     "null": "null",
 }
 
 
-def why_malformed(fault: str, message: bytes) -> str:
-    """Return why `message` is no JSON, from msgspec's `fault`."""
+def explain_malformed(fault: str, message: bytes) -> str:
+    """Return the reason why `message` is not JSON; `fault` is msgspec's text."""
     if not message:
         return "it is empty"
     if message.startswith(b"\xef\xbb\xbf"):
         return "it begins with a byte order mark, which JSON on the wire does not have"
-    why = fault.removeprefix("JSON is malformed: ")
-    # msgspec seeks the second half of a surrogate pair even behind the text's end.
-    may_be_half = "truncated" in why or "hex escape" in why
+    reason = fault.removeprefix("JSON is malformed: ")
+    # After the first half of a surrogate pair msgspec expects the escape of the second, also behind the
+    # end of the string: then it reports the message as truncated, or an escape without hex digits.
+    may_be_half = "truncated" in reason or "hex escape" in reason
     is_whole = message.rstrip().endswith((b"}", b"]"))
-    if "surrogate" in why or (may_be_half and is_whole and _HALF.search(message)):
-        return "a text in it has half of a surrogate pair, which is no character"
-    return why
+    if "surrogate" in reason or (may_be_half and is_whole and _SURROGATE.search(message)):
+        return "a string in it has half of a surrogate pair, which is not a character"
+    return reason
 
 
-def explain(problem: str, raw: bytes, kind: type[Any], method: str) -> RpcError:
-    """Translate msgspec's `problem` with `raw`, which is no `kind`, into the error."""
+def explain_params(text: str, raw: bytes, kind: type[Any], method: str) -> RpcError:
+    """Return the error for params `raw` that msgspec did not decode as the struct `kind`; `text` is its
+    message. Without a `method` the name is looked up by `kind`."""
     if raw.startswith(b"["):
-        return invalid_params(f"params go by name, send an object; {_takes(kind, method)}")
+        fields = _list_fields(kind, method or _find_method(kind))
+        return invalid_params(f"params are passed by name, send an object; {fields}")
     if not raw.startswith(b"{"):
-        return invalid_params(f"params is an object, or left out; {_takes(kind, method)}")
-    place = _PLACE.match(problem)
-    if place is None:
-        raise AssertionError("the pattern matches every text")
-    fault, path = place["what"], (place["path"] or "").removeprefix(".")
+        fields = _list_fields(kind, method or _find_method(kind))
+        return invalid_params(f"`params` must be an object, or left out; {fields}")
+    fault, path = _split(text)
     if fault.endswith("out of range"):
         where = f" at `{path}`" if path else ""
         return parse_error(f"a number is out of range{where}")
     node = _walk(inspect.type_info(kind), path)
-    named = _NAMED.match(fault)
-    if named is not None:
-        name, inner = named["name"], node if isinstance(node, inspect.StructType) else None
-        field = shown(name)[1:-1]
-        full = f"{path}.{field}" if path else field
-        takes = _takes(inner.cls if inner else kind, f"`{path}`" if path else method)
-        if named["how"] == "missing required":
-            return invalid_params(f"the field `{full}` is missing; {takes}", field=full)
-        meant = _similar_field(name, _fields(inner.cls if inner else kind))
-        hint = f" (is `{meant}` meant?)" if meant else ""
-        return invalid_params(f"unknown field `{full}`{hint}; {takes}", field=full)
-    field = shown(path, 200)[1:-1] if path else "params"
-    return invalid_params(_expected(field, fault, node), field=field)
+    field_fault = _FIELD_FAULT.match(fault)
+    if field_fault is None:
+        field = _escape(path, 200) if path else "params"
+        return invalid_params(_describe(field, fault, node), field=field)
+    name, is_missing = field_fault["name"], field_fault["fault"] == "missing required"
+    struct = _find_struct(node, name if is_missing else None)
+    field = f"{path}.{_escape(name)}" if path else _escape(name)
+    subject = f"`{path}`" if path else method or _find_method(kind)
+    fields = "" if struct is None else f"; {_list_fields(struct, subject)}"
+    if is_missing:
+        return invalid_params(f"the field `{field}` is missing{fields}", field=field)
+    similar = None if struct is None else _find_similar(name, struct)
+    hint = f" (is `{similar}` meant?)" if similar else ""
+    return invalid_params(f"unknown field `{field}`{hint}{fields}", field=field)
 
 
-def in_words(kind: type[Any], path: str, fault: str) -> str:
-    """Return msgspec's `fault` at a path of `kind` in words ("it must be …")."""
-    message = _expected(path, fault, _walk(inspect.type_info(kind), path))
+def describe_violation(kind: type[Any], text: str) -> tuple[str, str]:
+    """Return the path of a value within the struct `kind`, and how it violates its type ("it must be …");
+    `text` is msgspec's message."""
+    fault, path = _split(text)
+    message = _describe(path, fault, _walk(inspect.type_info(kind), path))
     subject = f"`{path}` "
-    return f"it {message.removeprefix(subject)}" if message.startswith(subject) else fault
+    return path, f"it {message.removeprefix(subject)}" if message.startswith(subject) else fault
 
 
-def _similar_field(name: str, fields: list[str]) -> str | None:
-    if (field := _ELSEWHERE.get(name)) in fields:
-        return field
-    near = difflib.get_close_matches(name, fields, 1)
-    return near[0] if near else None
+def _split(text: str) -> tuple[str, str]:
+    """Return a message's fault, and the path, such as `client.name` or `all[0]`; empty for the root."""
+    match = _MESSAGE.match(text)
+    if match is None:
+        raise AssertionError("the pattern matches every text")
+    return match["fault"], (match["path"] or "").removeprefix(".")
 
 
-def _expected(field: str, fault: str, node: inspect.Type | None) -> str:
-    described = _described(node)
-    values = _literals(node)
-    if fault.startswith("Invalid enum value") and values:
-        value = fault.removeprefix("Invalid enum value ")
-        return f"`{field}` must be {_one_of(values)}, not {shown(value, 60)[1:-1]}"
+def _escape(text: str, limit: int = 120) -> str:
+    """Return the text escaped and shortened as by `shown`, without quotes."""
+    quoted = shown(text, limit)
+    return quoted[1:] if quoted.endswith("…") else quoted[1:-1]
+
+
+def _describe(field: str, fault: str, node: inspect.Type | None) -> str:
+    """Return a fault of a value in words: "`field` must be …, not …"."""
+    description = _read_description(node)
+    values = _read_values(node)
+    if values and (wrong := _WRONG_VALUE.fullmatch(fault)):
+        return f"`{field}` must be {_list_values(values)}, not {_escape(wrong['actual'], 60)}"
     if "matching regex" in fault:
-        return f"`{field}` must be {described or 'of another form: ' + fault}"
-    wrong = re.fullmatch(r"Expected `(?P<want>[^`]*)`, got `(?P<got>[^`]*)`", fault)
-    if wrong is not None:
-        want = " or ".join(_TYPE_NAMES.get(word, word) for word in wrong["want"].split(" | "))
-        fraction = wrong["got"] == "float" and "int" in wrong["want"]
-        got = "one with a fraction" if fraction else _TYPE_NAMES.get(wrong["got"], wrong["got"])
+        return f"`{field}` must be {description}" if description else f"`{field}`: {fault}"
+    if wrong := _WRONG_TYPE.fullmatch(fault):
+        expected = " or ".join(_name_type(word) for word in wrong["expected"].split(" | "))
+        is_fraction = wrong["actual"] == "float" and "int" in wrong["expected"]
+        actual = "a number with a fraction" if is_fraction else _name_type(wrong["actual"])
         if values:
-            want = _one_of(values)
-        return f"`{field}` must be {described or want}, not {got}"
-    bound = re.fullmatch(r"Expected `(?P<want>[^`]*)` (?P<how>.*)", fault)
-    if bound is not None:
-        want = _TYPE_NAMES.get(bound["want"], bound["want"])
-        return f"`{field}` must be {want} {bound['how']}"
+            expected = _list_values(values)
+        return f"`{field}` must be {description or expected}, not {actual}"
+    if bound := _OUT_OF_BOUNDS.fullmatch(fault):
+        return f"`{field}` must be {_name_type(bound['expected'])} {bound['bound']}"
     return f"`{field}`: {fault}"
 
 
-def _one_of(values: tuple[Any, ...]) -> str:
+def _name_type(word: str) -> str:
+    return _TYPE_NAMES.get(word, word)
+
+
+def _list_values(values: tuple[Any, ...]) -> str:
     listed = ", ".join(msgspec.json.encode(value).decode() for value in values)
     return listed if len(values) == 1 else f"one of {listed}"
 
 
-def _fields(kind: type[Any]) -> list[str]:
-    return [field.encode_name for field in msgspec.structs.fields(kind)]
+def _find_similar(name: str, struct: type[Any]) -> str | None:
+    names = [field.encode_name for field in msgspec.structs.fields(struct)]
+    if (counterpart := _COUNTERPARTS.get(name)) in names:
+        return counterpart
+    similar = difflib.get_close_matches(name, names, 1)
+    return similar[0] if similar else None
 
 
-def _takes(kind: type[Any], method: str) -> str:
-    """List `kind`'s fields, required fields first and marked."""
-    fields = msgspec.structs.fields(kind)
+def _list_fields(struct: type[Any], subject: str) -> str:
+    """Return the sentence with a struct's fields, the required ones first and marked."""
+    fields = msgspec.structs.fields(struct)
     ordered = [f for f in fields if f.required] + [f for f in fields if not f.required]
     listed = ", ".join(f.encode_name + (" (required)" if f.required else "") for f in ordered)
-    return f"{method or _method(kind)} takes: {listed}"
+    return f"{subject} takes: {listed}"
 
 
-def _method(kind: type[Any]) -> str:
+def _find_method(kind: type[Any]) -> str:
     from .methods import METHODS
 
     names = [method.name for method in METHODS.values() if method.params is kind]
@@ -145,18 +172,45 @@ def _method(kind: type[Any]) -> str:
 
 
 def _walk(node: inspect.Type | None, path: str) -> inspect.Type | None:
-    for name, index in _STEP.findall("." + path if path and not path.startswith("[") else path):
-        node = _bare(node)
-        match node:
-            case inspect.StructType(fields=fields) if name:
-                node = next((f.type for f in fields if f.encode_name == name), None)
-            case inspect.DictType(value_type=value) if index:
-                node = value
-            case inspect.VarTupleType(item_type=item) | inspect.ListType(item_type=item) if index:
-                node = item
-            case _:
-                return None
+    """Return the type at a path below `node`; None where it is not known."""
+    for name in _STEP.findall(path if not path or path.startswith("[") else f".{path}"):
+        node = _find_field(node, name) if name else _find_element(node)
     return node
+
+
+def _find_field(node: inspect.Type | None, name: str) -> inspect.Type | None:
+    """Return the type of a field; of a union's structs the first that has it, as all have its tag."""
+    structs = [part for part in _unwrap(node) if isinstance(part, inspect.StructType)]
+    tags = [struct.tag for struct in structs if struct.tag_field == name]
+    if tags:
+        return inspect.LiteralType(tuple(tags))
+    types = (f.type for struct in structs for f in struct.fields if f.encode_name == name)
+    return next(types, None)
+
+
+def _find_element(node: inspect.Type | None) -> inspect.Type | None:
+    for part in _unwrap(node):
+        match part:
+            case inspect.DictType(value_type=element):
+                return element
+            case inspect.VarTupleType(item_type=element) | inspect.ListType(item_type=element):
+                return element
+    return None
+
+
+def _find_struct(node: inspect.Type | None, missing: str | None) -> type[Any] | None:
+    """Return the struct that was decoded; None where a union has several, unless only one has the
+    `missing` field."""
+    structs = [part for part in _unwrap(node) if isinstance(part, inspect.StructType)]
+    if len(structs) > 1:
+        structs = [s for s in structs if any(f.encode_name == missing for f in s.fields)]
+    return structs[0].cls if len(structs) == 1 else None
+
+
+def _unwrap(node: inspect.Type | None) -> list[inspect.Type]:
+    """Return the types of a union, or the one type, without metadata and without null."""
+    inner = [part.type if isinstance(part, inspect.Metadata) else part for part in _parts(node)]
+    return [part for part in inner if not isinstance(part, inspect.NoneType)]
 
 
 def _parts(node: inspect.Type | None) -> tuple[inspect.Type, ...]:
@@ -169,22 +223,16 @@ def _parts(node: inspect.Type | None) -> tuple[inspect.Type, ...]:
             return (node,)
 
 
-def _bare(node: inspect.Type | None) -> inspect.Type | None:
-    """Return the one type that is not null, without its metadata."""
-    for part in _parts(node):
-        inner = part.type if isinstance(part, inspect.Metadata) else part
-        if not isinstance(inner, inspect.NoneType):
-            return inner
-    return None
-
-
-def _described(node: inspect.Type | None) -> str:
+def _read_description(node: inspect.Type | None) -> str:
     for part in _parts(node):
         if isinstance(part, inspect.Metadata) and part.extra_json_schema:
             return str(part.extra_json_schema.get("description", ""))
     return ""
 
 
-def _literals(node: inspect.Type | None) -> tuple[Any, ...]:
-    bare = _bare(node)
-    return bare.values if isinstance(bare, inspect.LiteralType) else ()
+def _read_values(node: inspect.Type | None) -> tuple[Any, ...]:
+    """Return the values of a literal type, empty for any other type."""
+    for part in _unwrap(node):
+        if isinstance(part, inspect.LiteralType):
+            return tuple(part.values)
+    return ()

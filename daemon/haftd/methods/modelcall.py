@@ -75,12 +75,10 @@ def params_of(kind: type[P], tool_name: str, /, **fields: Any) -> P:
     try:
         return msgspec.convert({k: v for k, v in fields.items() if v is not UNSET}, kind)
     except msgspec.ValidationError as error:
-        from haft_protocol.validation_messages import in_words  # by a faulty call only
+        from haft_protocol.validation_messages import describe_violation  # by a faulty call only
 
-        message, _, path = str(error).partition(" - at `$.")
-        place = path.rstrip("`")
-        why = in_words(kind, place, message)
-        wrong = {"path": place or "arguments", "message": why}
+        path, message = describe_violation(kind, str(error))
+        wrong = {"path": path or "arguments", "message": message}
         raise invalid_arguments(tool_name, [wrong]) from None
 
 
