@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import hypothesis
 import pytest
@@ -108,6 +109,15 @@ def make_daemon(short_tmp: Path) -> Iterator[Callable[..., RunningDaemon]]:
 def daemon(make_daemon: Callable[..., RunningDaemon]) -> RunningDaemon:
     """A daemon of the test's own, with the definitions that tests use."""
     return make_daemon().start()
+
+
+@pytest.fixture
+def fast_matching(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Matching takes no time, so that only texts that are too costly go to threads."""
+    clock = SimpleNamespace(monotonic=lambda: 0.0, thread_time=lambda: 0.0)
+    monkeypatch.setattr("haftd.matching.time", clock)
+    monkeypatch.setattr("haftd.matching._credit.is_left", lambda: True)
+    monkeypatch.setattr("haftd.methods.pattern_wait.time", clock)
 
 
 @pytest.fixture(scope="module")

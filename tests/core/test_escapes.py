@@ -16,6 +16,7 @@ from haftd.core.search import LineBudget, Search
 from haftd.core.text import STRIPPED, Rendering, cut, last_line, omission_line, shown_end
 from haftd.runtimes.terminal.transcript import Transcript
 from tests.core.disks import make
+from tests.core.test_patterns import scan
 from tests.core.test_search import step
 
 SEQUENCES = [
@@ -190,7 +191,7 @@ def test_search_and_patterns_look_over_a_long_string(rendering: Rendering) -> No
         matcher = OutputMatcher(
             compile_pattern("^needle"), start, spool.read(start - 1, start), rendering
         )
-        while matcher.has_unread(spool) and not matcher.scan_spool(spool):
+        while matcher.has_unread(spool) and not scan(matcher, spool):
             pass
         assert matcher.match_range is not None
         assert (matcher.match_range[1] < size) == bool(want)

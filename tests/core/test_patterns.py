@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import re2
@@ -9,7 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
-from haftd.core.patterns import OutputMatcher, compile_pattern, slice_size
+from haftd.core.patterns import OutputMatcher, compile_pattern, read_slice, slice_size
+from haftd.core.spool import Spool
 from haftd.regex import Match
 from tests.core.disks import make
 
@@ -24,6 +28,37 @@ TEXTS = st.lists(
 ).map("".join)
 
 
+def feed(watch: OutputMatcher, data: bytes) -> bool:
+    """Match output that is in no spool."""
+    for at in range(0, len(data), watch.size):
+        piece = data[at : at + watch.size]
+        if watch.match_range is None:
+            watch.read(piece, watch.offset + len(piece))
+            search(watch)
+    return watch.match_range is not None
+
+
+def search(watch: OutputMatcher) -> None:
+    """Match what was read."""
+    while watch.match_range is None and watch.has_unsearched:
+        text = watch.next_text(make(), watch.size)
+        watch.take(text, text.search())
+
+
+def scan(watch: OutputMatcher, spool: Spool) -> bool:
+    """Match one slice of a spool."""
+    if watch.match_range is None and watch.has_unread(spool):
+        text = watch.next_text(spool, watch.size)
+        watch.take(text, text.search(), spool)
+    return watch.match_range is not None
+
+
+def finish(watch: OutputMatcher) -> bool:
+    if watch.match_range is None and watch.release_echo():
+        search(watch)
+    return watch.match_range is not None
+
+
 @settings(deadline=None)
 @given(text=TEXTS, cuts=st.lists(st.integers(0, 150), max_size=10), name=st.sampled_from(PATTERNS))
 @example("x\n\nb", [1, 2, 3], "^x\\s+b")
@@ -34,7 +69,7 @@ def test_pieces_give_the_same_match_as_the_whole(text: str, cuts: list[int], nam
     watch = OutputMatcher(pattern)
     found = False
     for at, stop in zip([0, *sorted(cuts)], [*sorted(cuts), len(data)], strict=True):
-        found = watch.feed(data[at:stop]) or found
+        found = feed(watch, data[at:stop]) or found
     whole = pattern.search(data)
     assert watch.match_range is None or found
     if whole is None:
@@ -48,27 +83,27 @@ def test_pieces_give_the_same_match_as_the_whole(text: str, cuts: list[int], nam
 
 def test_a_prompt_matches_at_the_end_of_the_output_so_far() -> None:
     watch = OutputMatcher(compile_pattern(r"^\$ $"))
-    assert not watch.feed(b"out $ \n$")
-    assert watch.feed(b" ")
+    assert not feed(watch, b"out $ \n$")
+    assert feed(watch, b" ")
     assert watch.match_range == (7, 9)
-    assert watch.feed(b"more") and watch.match_range == (7, 9)
+    assert feed(watch, b"more") and watch.match_range == (7, 9)
 
 
 def test_the_byte_before_the_start_counts_for_look_behind() -> None:
-    assert not OutputMatcher(compile_pattern("^b"), 5, b"a").feed(b"b")
+    assert not feed(OutputMatcher(compile_pattern("^b"), 5, b"a"), b"b")
     watch = OutputMatcher(compile_pattern("^b"), 5, b"a\n")
-    assert watch.feed(b"b") and watch.match_range == (5, 6)
-    assert not OutputMatcher(compile_pattern(r"\bb"), 5, b"a").feed(b"b")
+    assert feed(watch, b"b") and watch.match_range == (5, 6)
+    assert not feed(OutputMatcher(compile_pattern(r"\bb"), 5, b"a"), b"b")
 
 
 @pytest.mark.parametrize("text", ["^b", "^b(?s)"])
 def test_a_piece_that_begins_in_a_line_is_no_line_start(text: str) -> None:
     watch = OutputMatcher(compile_pattern(text), 5, b"a")
-    assert not watch.feed(b"") and not watch.feed(b"b") and not watch.feed(b"b")
+    assert not feed(watch, b"") and not feed(watch, b"b") and not feed(watch, b"b")
     watch = OutputMatcher(compile_pattern(text))
-    assert not watch.feed(b"a" + b"b" * 70_000)
-    assert not watch.feed(b"b")
-    assert watch.feed(b"\nb") and watch.match_range == (70_003, 70_004)
+    assert not feed(watch, b"a" + b"b" * 70_000)
+    assert not feed(watch, b"b")
+    assert feed(watch, b"\nb") and watch.match_range == (70_003, 70_004)
 
 
 class Counting:
@@ -89,10 +124,10 @@ def test_a_finished_line_is_not_searched_again() -> None:
     pattern = Counting()
     watch = OutputMatcher(pattern)
     for _ in range(100):
-        watch.feed(b"a line\nand")
+        feed(watch, b"a line\nand")
     assert max(pattern.seen) == 13
     for _ in range(100):
-        watch.feed(b"y" * 1000)
+        feed(watch, b"y" * 1000)
     assert max(pattern.seen) <= 65_536 + 1000
 
 
@@ -108,30 +143,30 @@ def test_a_matcher_reads_a_spool_in_slices_and_skips_dropped_output() -> None:
     watch = OutputMatcher(compile_pattern("need+le"))
     rounds = 0
     while watch.has_unread(spool):
-        assert not watch.scan_spool(spool)
+        assert not scan(watch, spool)
         rounds += 1
     assert rounds > 2 and watch.offset == 1_000_000
     spool.append(b"nee")
-    assert not watch.scan_spool(spool)
+    assert not scan(watch, spool)
     spool.append(b"dle")
-    assert watch.scan_spool(spool) and watch.match_range == (1_000_000, 1_000_006)
+    assert scan(watch, spool) and watch.match_range == (1_000_000, 1_000_006)
     late, spool = OutputMatcher(compile_pattern("^1999")), make(memory=1000)
     for n in range(2000):
         spool.append(b"%d\n" % n)
-    assert late.scan_spool(spool) and late.match_range == (8885, 8889)
+    assert scan(late, spool) and late.match_range == (8885, 8889)
 
 
 def test_a_long_unfinished_line_is_carried_within_bounds() -> None:
     watch = OutputMatcher(compile_pattern("^a.*z"))
-    assert not watch.feed(b"a")
+    assert not feed(watch, b"a")
     for _ in range(60):
-        assert not watch.feed(b"." * 1000)
-    assert watch.feed(b"z")
+        assert not feed(watch, b"." * 1000)
+    assert feed(watch, b"z")
     watch = OutputMatcher(compile_pattern("^a.*z"))
-    watch.feed(b"a")
+    feed(watch, b"a")
     for _ in range(200):
-        watch.feed(b"." * 1000)
-    assert not watch.feed(b"z")
+        feed(watch, b"." * 1000)
+    assert not feed(watch, b"z")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +194,7 @@ def test_no_pattern_blocks_the_loop(text: str) -> None:
     worst = 0.0
     for _ in range(2):
         began = time.process_time()
-        watch.scan_spool(spool)
+        scan(watch, spool)
         worst = max(worst, time.process_time() - began)
     assert worst < 0.5
     assert slice_size(compile_pattern(text)) >= 1024
@@ -180,11 +215,43 @@ def test_no_pattern_blocks_the_loop(text: str) -> None:
 def test_the_echo_of_typed_input_is_no_match(printed: list[bytes], found: bool) -> None:
     watch = OutputMatcher(compile_pattern("READY"), echo=b"echo READY")
     for data in printed:
-        watch.feed(data)
-    assert watch.finish() == found
+        feed(watch, data)
+    assert finish(watch) == found
 
 
 def test_a_broken_off_echo_is_matched_at_the_end() -> None:
     watch = OutputMatcher(compile_pattern("echo"), echo=b"echo READY")
-    assert not watch.feed(b"echo ")
-    assert watch.finish()
+    assert not feed(watch, b"echo ")
+    assert finish(watch)
+
+
+@pytest.mark.parametrize("typed", [b"x" * 100_000, b"x"])
+def test_a_long_echo_is_looked_at_once_and_blanks_are_none_without_end(typed: bytes) -> None:
+    watch = OutputMatcher(compile_pattern("y"), echo=typed + b"z")
+    printed = typed if len(typed) > 1 else b"\n" * 100_000
+    steps = 0
+
+    class Counted(bytes):
+        def __iter__(self) -> Iterator[int]:
+            nonlocal steps
+            steps += len(self)
+            return super().__iter__()
+
+    for at in range(0, len(printed), 1_000):
+        watch._rendering = cast(Any, SimpleNamespace(plain=Counted))
+        feed(watch, printed[at : at + 1_000])
+    assert steps <= len(printed)
+    assert len(watch._held) == (0 if len(typed) == 1 else len(typed))
+    assert not feed(watch, b"z\n") and feed(watch, b"y")
+
+
+def test_output_with_control_characters_is_converted_in_small_slices() -> None:
+    spool = make(memory=1 << 21)
+    spool.append(b"x" * 300_000 + b"\x1b[1m" * 100_000)
+    at, sizes = 0, []
+    while at < spool.end:
+        data, end = read_slice(spool, at, 262_144, spool.end)
+        sizes.append(len(data))
+        at = end
+    assert sizes[0] == 262_144 and set(sizes[4:-1]) == {16_384}
+    assert sum(sizes) == spool.end

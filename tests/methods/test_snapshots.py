@@ -143,7 +143,7 @@ async def test_output_that_is_readable_before_the_wait_needs_none(is_readable: b
     execution = SimpleNamespace(read_output=read_output, is_suspended=lambda now: False)
     params = FetchParams(id="h", wait="output")
     reading = read.plan(params, terminal=False)
-    reply = read.answer(supervisor(execution), params, handle, reading, since=6)
+    reply = read.answer(supervisor(execution), Caller("unix"), params, handle, reading, since=6)
     if is_readable:
         assert isinstance(reply, Running)
         assert (reply.content, reply.waited) == ("before and now", "output")

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection
 from itertools import pairwise
+from types import SimpleNamespace
 
+import pytest
 import trio
 from trio.testing import MockClock
 
@@ -10,8 +13,10 @@ from haft_protocol.states import EndedBy
 from haftd.core.handles import Handle, HandleSettings
 from haftd.core.termination import Termination
 from haftd.notice_settings import NoticePattern, NoticeSettings
+from haftd.notices import pattern_scanner
 from haftd.notices.output_watcher import BETWEEN_S, OutputWatcher
 from haftd.notices.pattern_scanner import PatternMatches
+from haftd.regex import Match, compile_expression
 from tests.core.disks import make
 from tests.patience import PATIENCE_S
 
@@ -51,7 +56,7 @@ async def test_a_handle_without_rules_is_not_listened_to(nursery: trio.Nursery) 
 
 
 async def test_matches_in_quick_succession_are_notified_together(
-    nursery: trio.Nursery, autojump_clock: MockClock
+    nursery: trio.Nursery, autojump_clock: MockClock, fast_matching: None
 ) -> None:
     reports: Told = []
     watching = OutputWatcher(nursery, told_by(reports, trio.current_time()))  # type: ignore[arg-type]
@@ -68,7 +73,7 @@ async def test_matches_in_quick_succession_are_notified_together(
 
 
 async def test_the_end_is_scanned_before_the_handle_is_released(
-    nursery: trio.Nursery, autojump_clock: MockClock
+    nursery: trio.Nursery, autojump_clock: MockClock, fast_matching: None
 ) -> None:
     reports: Told = []
     watching = OutputWatcher(nursery, told_by(reports, trio.current_time()))  # type: ignore[arg-type]
@@ -112,7 +117,7 @@ async def test_between_two_scans_of_a_flood_other_tasks_have_a_turn(nursery: tri
 
 
 async def test_the_watcher_rests_as_long_as_it_has_scanned(
-    nursery: trio.Nursery, autojump_clock: MockClock
+    nursery: trio.Nursery, autojump_clock: MockClock, fast_matching: None
 ) -> None:
     began: list[float] = []
 
@@ -151,6 +156,36 @@ async def test_between_two_scans_of_short_outputs_other_tasks_have_a_turn(
         await trio.sleep(0)
     trio.lowlevel.remove_instrument(turns)
     assert told_in == sorted(set(told_in))
+
+
+async def test_a_costly_pattern_holds_no_other_task_up(
+    monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
+) -> None:
+    begun, go = threading.Event(), threading.Event()
+    compiled = compile_expression("error")
+
+    def search(text: bytes, pos: int) -> Match | None:
+        begun.set()
+        assert go.wait(PATIENCE_S), "the loop has no turn during the match"
+        return compiled.search(text, pos)
+
+    costly = SimpleNamespace(programsize=4_000, search=search)
+    monkeypatch.setattr(pattern_scanner, "compile_expression", lambda text, **how: costly)
+    reports: list[int] = []
+    watching = OutputWatcher(
+        nursery, lambda handle, matches: reports.extend(match.count for match in matches)
+    )
+    target = handle(NoticeSettings(patterns=(NoticePattern("e", "error"),)))
+    target.append_output(b"an error\n", 0.0)
+    watching.follow(target)
+    await trio.to_thread.run_sync(begun.wait, PATIENCE_S)
+    target.append_output(b"an error\n", 0.0)
+    target.end(Termination(by=EndedBy("exit")), 1.0)
+    go.set()
+    with trio.fail_after(PATIENCE_S):
+        while len(watching):
+            await trio.sleep(0.01)
+    assert sum(reports) == 2 and target._listeners == ()
 
 
 async def test_a_fault_in_notifying_affects_its_handle_only(nursery: trio.Nursery) -> None:

@@ -1,19 +1,20 @@
 """Match clients' regular expressions against coming output.
 
-`slice_size` bounds the time of one match. `$` also matches at the end of the output so far, for
-prompts.
+`slice_size` bounds the time of one match, `read_slice` that of the conversion to text. `$` also matches
+at the end of the output so far, for prompts.
 """
 
 from __future__ import annotations
 
 import re
 
+import msgspec
+
 from haft_protocol.errors import invalid_params, shown
 from haft_protocol.patterns import InvalidPattern
 from haftd.lazy_pattern import lazy_pattern
 from haftd.regex import Pattern, compile_expression
 
-from .long_strings import LongStrings
 from .spool import Spool
 from .text import STRIPPED, Rendering, shown_end
 
@@ -26,9 +27,13 @@ _MAY_CROSS_LINES = lazy_pattern(
 )
 """Matches an expression that can match a line end, conservatively."""
 
+_MAX_RENDERED = 16_384
+"""Bytes with control characters converted to text at once: three milliseconds at worst."""
 
 _BETWEEN = frozenset(b" \t\r\n\a\b")
 """Bytes that a terminal inserts in a wrapped line."""
+_MAX_BETWEEN = 1_024
+"""Bytes more than four times the echo that may still be an echo."""
 
 
 def compile_pattern(text: str, *, within_lines: bool = False) -> Pattern:
@@ -46,8 +51,42 @@ def slice_size(pattern: Pattern) -> int:
     return max(1_024, min(262_144, _MAX_SLICE_COST // max(1, pattern.programsize)))
 
 
+def read_slice(spool: Spool, start: int, size: int, stop: int) -> tuple[bytes, int]:
+    """Return the output from `start` to `stop` without long control strings, some `size` bytes at most,
+    fewer with control characters; and the offset behind."""
+    data, end = _read(spool, start, min(size, _MAX_RENDERED), stop)
+    if size > _MAX_RENDERED and end < stop and not _has_controls(data):
+        longer, longer_end = _read(spool, start, size, stop)
+        if not _has_controls(longer):
+            return longer, longer_end
+    return data, end
+
+
+def _read(spool: Spool, start: int, size: int, stop: int) -> tuple[bytes, int]:
+    end = min(stop, spool.strings.forward(start, size))
+    return spool.read_shown(start, end), end
+
+
+def _has_controls(data: bytes) -> bool:
+    return b"\x1b" in data or b"\r" in data
+
+
+class Text(msgspec.Struct, frozen=True, gc=False):
+    """Text to search from `context` on."""
+
+    pattern: Pattern
+    text: bytes
+    context: int
+
+    def search(self) -> tuple[int, int] | None:
+        """Return the first match. Takes a tenth of a second at worst, without the interpreter's lock, and
+        can run in a thread."""
+        match = self.pattern.search(self.text, self.context)
+        return None if match is None else (match.start(), match.end())
+
+
 class OutputMatcher:
-    """Finds the first match in output of any pieces.
+    """Finds the first match in output of any pieces: `next_text`, `Text.search` and `take` in turn.
 
     Carries over the unfinished last line, or any lines if the expression can match a line end: up
     to 64 KiB or 16 KiB, less for a large expression; misses longer matches across pieces. Skips a
@@ -58,14 +97,16 @@ class OutputMatcher:
         "_carried",
         "_context",
         "_echo",
+        "_echoed",
         "_held",
         "_limit",
         "_lines",
         "_pattern",
         "_rendering",
-        "_size",
+        "_unsearched",
         "match_range",
         "offset",
+        "size",
     )
 
     def __init__(
@@ -77,99 +118,111 @@ class OutputMatcher:
         echo: bytes = b"",
     ) -> None:
         self.offset = start
-        """Output offset after the matched text."""
+        """Output offset after the text that was read."""
         self.match_range: tuple[int, int] | None = None
         """Offsets of the first match; off by bytes that rendering stripped."""
+        self.size = slice_size(pattern)
+        """Bytes of a text, at most."""
         self._rendering = rendering
         self._echo = b"".join(echo.split())
-        self._held = b""
+        self._echoed = 0
+        """Bytes of the echo in `_held`."""
+        self._held = bytearray()
+        self._unsearched = b""
         self._pattern = pattern
-        self._size = slice_size(pattern)
         self._lines = _MAY_CROSS_LINES.search(pattern.pattern[4:]) is None
-        self._limit = min(65_536 if self._lines else 16_384, self._size)
+        self._limit = min(65_536 if self._lines else 16_384, self.size)
         # Context of `^` and `\b`.
         self._carried = before[-1:]
         self._context = len(self._carried)
 
-    def feed(self, data: bytes) -> bool:
-        for at in range(0, len(data), self._size):
-            if self.match_range is not None:
-                break
-            piece = data if len(data) <= self._size else data[at : at + self._size]
-            self._match_output(piece, self.offset + len(piece))
-        return self.match_range is not None
+    @property
+    def carried_size(self) -> int:
+        """Bytes that the next text has before its new ones."""
+        return len(self._carried)
 
-    def scan_spool(self, spool: Spool) -> bool:
-        """Match one slice of the spool after `offset`; return True after a match.
+    @property
+    def has_unsearched(self) -> bool:
+        """True if text was read that no `next_text` has returned."""
+        return bool(self._unsearched)
 
-        Call while `has_unread`, with checkpoints between. Skips dropped output.
-        """
-        if self.match_range is not None or not self.has_unread(spool):
-            return self.match_range is not None
+    def has_unread(self, spool: Spool) -> bool:
+        if self.has_unsearched:
+            return True
+        return self.offset < spool.end and self.offset < shown_end(spool, self._rendering)
+
+    def next_text(self, spool: Spool, size: int) -> Text:
+        """Read the next text, with some `size` new bytes at most. Call while `has_unread`; skips dropped
+        output."""
+        if not self._unsearched:
+            self._read(spool, size)
+        text, self._unsearched = self._unsearched[:size], self._unsearched[size:]
+        return Text(self._pattern, self._carried + text, self._context)
+
+    def _read(self, spool: Spool, size: int) -> None:
         if spool.start > self.offset:
             self.offset = spool.start
             self._carried, self._context = b"", 0
-        start, strings = self.offset, spool.strings
-        stop = min(spool.end, strings.forward(start, self._size))
-        data = spool.read_shown(start, stop)
+        start = self.offset
+        data, stop = read_slice(
+            spool, start, min(size, _MAX_RENDERED) if self._echo else size, spool.end
+        )
         whole = data[: len(data) - self._rendering.pending(data)] or data
         if len(whole) < len(data):
-            stop = strings.offset_of(start, len(whole))
-        self._match_output(whole, stop)
-        if strings.between(start, stop):
-            self._set_true_range(strings, stop)
-        return self.match_range is not None
+            stop = spool.strings.offset_of(start, len(whole))
+        self.read(whole, stop)
 
-    def _set_true_range(self, strings: LongStrings, stop: int) -> None:
-        if self.match_range is not None:
-            begin, end = self.match_range
-            self.match_range = strings.back(stop, stop - begin), strings.back(stop, stop - end)
-
-    def has_unread(self, spool: Spool) -> bool:
-        return self.offset < spool.end and self.offset < shown_end(spool, self._rendering)
-
-    def _match_output(self, data: bytes, stop: int) -> None:
+    def read(self, data: bytes, stop: int) -> None:
+        """Read output that ends at the offset `stop`."""
         text = self._rendering.plain(data)
+        self._unsearched = self._strip_echo(text) if self._echo else text
         self.offset = stop
-        if self._echo:
-            text = self._strip_echo(text)
-        self._search(text)
 
-    def finish(self) -> bool:
-        """Match the text held back as possible echo, once no output is awaited."""
-        if self.match_range is None and self._held:
-            held, self._held, self._echo = self._held, b"", b""
-            self._search(held)
-        return self.match_range is not None
+    def take(self, text: Text, match: tuple[int, int] | None, spool: Spool | None = None) -> bool:
+        """Take the first match of the last text, if any; return True for one."""
+        if match is not None:
+            stop = self.offset - len(self._unsearched)
+            begin, end = (len(text.text) - at for at in match)
+            if spool is None:
+                self.match_range = stop - begin, stop - end
+            else:
+                self.match_range = spool.strings.back(stop, begin), spool.strings.back(stop, end)
+            self._carried = b""
+            return True
+        carried = text.text
+        keep = carried.rfind(b"\n") + 1 if self._lines else 0
+        keep = max(keep, text.context, len(carried) - self._limit)
+        self._context = min(keep, 1)
+        self._carried = carried[keep - self._context :]
+        return False
+
+    def release_echo(self) -> bool:
+        """Take what was held back as possible echo for output, once no output is awaited; return True
+        for some."""
+        held, self._held, self._echo = bytes(self._held), bytearray(), b""
+        self._unsearched += held
+        return bool(held)
 
     def _strip_echo(self, text: bytes) -> bytes:
         """Return the text after the echo, perhaps wrapped; without an echo, all."""
-        held, self._held = self._held + text, b""
-        echo, at = self._echo, 0
-        for place, byte in enumerate(held):
-            if at == len(echo):
-                self._echo = b""
-                return held[place:]
-            if byte == echo[at]:
-                at += 1
+        echo, echoed = self._echo, self._echoed
+        for place, byte in enumerate(text):
+            if echoed == len(echo):
+                self._echo, self._held = b"", bytearray()
+                return text[place:]
+            if byte == echo[echoed]:
+                echoed += 1
             elif byte not in _BETWEEN:
-                self._echo = b""
-                return held
-        if at == len(echo):
-            self._echo = b""
-        else:
-            self._held = held
+                return self._without_echo(text)
+        self._echoed = echoed
+        if echoed == len(echo):
+            self._echo, self._held = b"", bytearray()
+            return b""
+        if len(self._held) + len(text) > 4 * len(echo) + _MAX_BETWEEN:
+            return self._without_echo(text)
+        self._held += text
         return b""
 
-    def _search(self, text: bytes) -> None:
-        text = self._carried + text
-        match = self._pattern.search(text, self._context)
-        if match is not None:
-            base = self.offset - len(text)
-            self.match_range = (base + match.start(), base + match.end())
-            self._carried = b""
-            return
-        keep = text.rfind(b"\n") + 1 if self._lines else 0
-        keep = max(keep, self._context, len(text) - self._limit)
-        self._context = min(keep, 1)
-        self._carried = text[keep - self._context :]
+    def _without_echo(self, text: bytes) -> bytes:
+        held, self._held, self._echo = bytes(self._held), bytearray(), b""
+        return held + text

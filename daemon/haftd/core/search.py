@@ -11,7 +11,7 @@ import msgspec
 
 from haftd.regex import Pattern
 
-from .patterns import slice_size
+from .patterns import read_slice, slice_size
 from .spool import Spool
 from .text import STRIPPED, Rendering, read_head
 
@@ -146,8 +146,10 @@ class Search:
                 self._at = self._line = spool.start
                 return self.read()
         else:
-            end = min(stop, strings.forward(at, self._size))
-            data = spool.read_shown(at, end)
+            data, end = read_slice(spool, at, self._size, stop)
+            if end < stop and b"\n" not in data:  # a long line is not cut sooner than others
+                end = min(stop, strings.forward(at, self._size))
+                data = spool.read_shown(at, end)
             at = max(at, spool.start)
         if end < stop:
             whole = data[: data.rfind(b"\n") + 1] or data

@@ -50,6 +50,7 @@ class _Application(msgspec.Struct, frozen=True):
         since = since if isinstance(cursor, UnsetType) else cursor
         return answer(
             self.services.supervisor,
+            self.caller,
             self.params,
             self.handle,
             self.reading,

@@ -29,4 +29,4 @@ def fetch(services: HandleServices, caller: Caller, params: FetchParams) -> obje
 
 def _fetch(services: HandleServices, caller: Caller, handle: Handle, params: FetchParams) -> object:
     reading = plan(params, terminal=handle.terminal, default="none", is_reader=not caller.read_only)
-    return answer(services.supervisor, params, handle, reading)
+    return answer(services.supervisor, caller, params, handle, reading)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from math import inf
 from weakref import WeakKeyDictionary
 
@@ -26,6 +25,7 @@ from haftd.core.search import (
     Slice,
     match_lines,
 )
+from haftd.matching import Matching
 
 from .access import Access
 from .base import DeferredReply
@@ -34,9 +34,6 @@ _turns: WeakKeyDictionary[Caller, trio.Lock] = WeakKeyDictionary()
 
 MAX_MATCHING_S = 10.0
 """Seconds that a call matches, after which it replies with its matches so far."""
-_MAX_LOOP_COST = 50_000
-"""Instructions times bytes of one match that holds the loop up: two milliseconds at worst."""
-_matchers = trio.CapacityLimiter(2)
 
 
 def output_search(access: Access, caller: Caller, params: SearchParams) -> DeferredReply:
@@ -62,14 +59,14 @@ def output_search(access: Access, caller: Caller, params: SearchParams) -> Defer
     async def found(budget: LineBudget) -> SearchResult:
         matches: list[FoundLine] = []
         more = False
+        matching = Matching(pattern.programsize)
         left_s = MAX_MATCHING_S
         for handle in handles:
             room = params.max_matches - len(matches)
             search = Search(handle.spool, pattern, room, budget, handle.rendering)
             while (part := search.read()) is not None:
-                lines, used_s = await _match(part)
-                search.take(part, lines)
-                left_s -= used_s
+                search.take(part, await _match(matching, part))
+                left_s -= matching.used_s
                 if left_s <= 0:
                     search.more = True
             matches += [
@@ -84,18 +81,14 @@ def output_search(access: Access, caller: Caller, params: SearchParams) -> Defer
     return DeferredReply(lambda: found_in_turn(LineBudget(MAX_REPLY)), run_in_batch=found_in_turn)
 
 
-async def _match(part: Slice) -> tuple[list[LineMatch], float]:
-    """Match a slice, a costly one in a thread; return the lines and the seconds that it took."""
-
-    def match() -> tuple[list[LineMatch], float]:
-        began = time.monotonic()
-        return match_lines(part), time.monotonic() - began
-
-    if len(part.text) * part.pattern.programsize <= _MAX_LOOP_COST:
-        matched = match()
-        await trio.lowlevel.checkpoint()
-        return matched
-    return await trio.to_thread.run_sync(match, abandon_on_cancel=True, limiter=_matchers)
+async def _match(matching: Matching, part: Slice) -> list[LineMatch]:
+    """Return the matching lines of a slice, a costly one matched in a thread."""
+    size = len(part.text)
+    if size > matching.loop_size():
+        return await matching.match_in_thread(lambda: match_lines(part), size)
+    lines = matching.match(lambda: match_lines(part), size)
+    await trio.lowlevel.checkpoint()
+    return lines
 
 
 def output_timeline(access: Access, caller: Caller, params: TimelineParams) -> TimelineResult:

@@ -28,6 +28,7 @@ from haft_protocol.states import (
     Waited,
 )
 from haft_protocol.terminal_queries import filter_bytes
+from haftd.caller import Caller
 from haftd.core.echo import TypedInput, echo_size, prompt_size
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
@@ -42,6 +43,7 @@ from haftd.runtimes.base import InputState
 
 from .base import DeferredReply, HandleWait, PendingReply
 from .conditions import Reading, condition_of
+from .pattern_wait import PatternWait
 
 _TEXTS = ("content", "result", "output")
 _TEXT_VIEWS = ("delta", "answer", "all", "tail")
@@ -370,6 +372,7 @@ def _new_from(supervisor: Supervisor, params: FetchParams | SpawnParams, handle:
 
 def answer(
     supervisor: Supervisor,
+    caller: Caller,
     params: FetchParams | SpawnParams,
     handle: Handle,
     reading: Reading,
@@ -391,7 +394,7 @@ def answer(
     if since is None:
         since = _new_from(supervisor, params, handle)
     if reading.wait == "pattern":
-        return _answer_match(supervisor, params, handle, reading, since, deadline, typed)
+        return _answer_match(supervisor, caller, params, handle, reading, since, deadline, typed)
     execution = supervisor.execution_of(handle)
     condition = condition_of(handle, execution, reading, since)
 
@@ -419,6 +422,7 @@ def answer(
 
 def _answer_match(
     supervisor: Supervisor,
+    caller: Caller,
     params: FetchParams | SpawnParams,
     handle: Handle,
     reading: Reading,
@@ -426,43 +430,15 @@ def _answer_match(
     deadline: float,
     typed: TypedInput | None,
 ) -> HandleState | PendingReply:
-    """Reply when the pattern matches; other calls have turns between slices, as a hostile pattern
-    is slow."""
-    spool = handle.spool
     since = max(0, since)
-    before = spool.read(since - 1, since) if since else b""
+    before = handle.spool.read(since - 1, since) if since else b""
     pattern = compile_pattern(reading.pattern)
     echo = b"" if typed is None else typed.text.encode()
-    watch = OutputMatcher(pattern, since, before, handle.rendering, echo)
+    matcher = OutputMatcher(pattern, since, before, handle.rendering, echo)
 
     def look_now(waited: Waited) -> HandleState | PendingReply:
         return look(supervisor, params, handle, waited, typed=typed, is_reader=reading.is_reader)
 
-    if watch.scan_spool(spool):
-        return look_now("matched")
-    if not watch.has_unread(spool) and (handle.stopped or reading.timeout_s == 0):
-        return look_now(_matched(watch, handle))
-
-    def match_more(has_more: bool | None) -> HandleState | PendingReply:
-        if has_more and watch.has_unread(spool):
-            watch.scan_spool(spool)
-        is_over = not has_more or trio.current_time() >= deadline
-        is_whole = handle.stopped and not watch.has_unread(spool)
-        if watch.match_range is not None or is_over or is_whole:
-            return look_now(_matched(watch, handle))
-        return more
-
-    more = HandleWait(
-        (handle,),
-        lambda: watch.has_unread(spool) or handle.stopped or None,
-        match_more,
-        deadline,
-        is_reader=reading.is_reader,
-    )
-    return more
-
-
-def _matched(watch: OutputMatcher, handle: Handle) -> Waited:
-    if watch.finish():
-        return "matched"
-    return "stopped" if handle.stopped else "deadline"
+    is_reader = reading.is_reader
+    wait = PatternWait(handle, pattern, matcher, caller, deadline, look_now, is_reader=is_reader)
+    return wait.begin()

@@ -66,7 +66,7 @@ def spawn(
     reading = plan(params, terminal=ready.resolved.launch.terminal)
     handle, execution = start(services, caller, ready, context, source=source)
     if execution is None:
-        return answer(services.supervisor, params, handle, reading)
+        return answer(services.supervisor, caller, params, handle, reading)
 
     patience_ms = params.approval_timeout_ms
     if handle.is_awaiting_approval and not isinstance(patience_ms, UnsetType):
@@ -78,7 +78,7 @@ def spawn(
             return read_plain(handle)
         execution.leave()
         raise_rejection(handle)
-        return answer(services.supervisor, params, handle, reading)
+        return answer(services.supervisor, caller, params, handle, reading)
 
     def abandon() -> None:
         if execution.leave():

@@ -1,7 +1,7 @@
 """Watch of handles with notices of output.
 
-A chunk only marks its handle as due. One task scans slices in turns and rests as long as each scan
-took: a flood takes half of the spare time at most. A handle has one notice per `BETWEEN_S`.
+A chunk only marks its handle as due. One task scans slices in turns, costly ones in a thread, and rests
+as long as each scan took: a flood takes half of the spare time at most. A handle has one notice per `BETWEEN_S`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import trio
 
 from haftd.core.handles import Handle
 
-from .pattern_scanner import PatternMatches, PatternScanner
+from .pattern_scanner import MatchedLine, PatternMatches, PatternScanner
 
 BETWEEN_S = 0.1
 log = structlog.get_logger("haftd.notices.output_watcher")
@@ -83,21 +83,21 @@ class OutputWatcher:
                 self._mark_due(watcher)
             for _ in range(len(self._due)):
                 began = trio.current_time()
-                self._step(self._due.popleft())
+                await self._step(self._due.popleft())
                 await trio.sleep(trio.current_time() - began)
 
-    def _step(self, watcher: _Watcher) -> None:
+    async def _step(self, watcher: _Watcher) -> None:
         watcher.due = False
         try:
-            self._scan(watcher)
+            await self._scan(watcher)
         except Exception:
             log.exception("output could not be looked at", handle=watcher.handle.id)
             self._drop(watcher)
 
-    def _scan(self, watcher: _Watcher) -> None:
+    async def _scan(self, watcher: _Watcher) -> None:
         scan = watcher.scan
         if scan is not None and scan.has_unread:
-            for line in scan.scan_slice():
+            for line in await self._matches(scan):
                 name = line.pattern.name
                 watcher.matches.setdefault(name, PatternMatches(line.pattern)).add(line)
         is_behind = scan is not None and scan.has_unread
@@ -113,6 +113,18 @@ class OutputWatcher:
             self._mark_due(watcher)
         elif watcher.is_over:
             self._drop(watcher)
+
+    async def _matches(self, scan: PatternScanner) -> list[MatchedLine]:
+        """Return the matches of the next slice, matched in a thread by costly patterns."""
+        matching = scan.matching
+        loop_size = matching.loop_size() - scan.carried_size
+        part = scan.read(loop_size) if loop_size > 0 else scan.read()
+        if part is None:
+            return []
+        size = len(part.text)
+        if loop_size > 0:
+            return scan.take(part, matching.match(part.find_matches, size))
+        return scan.take(part, await matching.match_in_thread(part.find_matches, size))
 
     def _drop(self, watcher: _Watcher) -> None:
         watcher.handle.unlisten(watcher.mark_due)

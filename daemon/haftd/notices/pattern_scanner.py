@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from haft_protocol.states import Notice
 from haftd.core.handles import Handle
-from haftd.core.patterns import slice_size
+from haftd.core.patterns import read_slice, slice_size
 from haftd.core.text import shown_end
 from haftd.core.views import printable
+from haftd.matching import Matching
 from haftd.notice_settings import NoticePattern
 from haftd.regex import Pattern, compile_expression
 
@@ -95,16 +96,64 @@ class PatternMatches:
         )
 
 
+class Slice(msgspec.Struct, frozen=True):
+    """Output from `start` to `stop`, its `text` behind the unfinished line before; `reported` are the
+    patterns that this line has matched."""
+
+    patterns: tuple[tuple[NoticePattern, Pattern], ...]
+    text: bytes
+    start: int
+    stop: int
+    reported: frozenset[str]
+
+    def find_matches(self) -> list[MatchedLine]:
+        """Return the matches of each pattern. Takes a tenth of a second at worst, and can run in a
+        thread."""
+        return [
+            match
+            for watched, pattern in self.patterns
+            for match in self._matches_of(watched, pattern)
+        ]
+
+    def _matches_of(self, watched: NoticePattern, pattern: Pattern) -> list[MatchedLine]:
+        matches: list[MatchedLine] = []
+        text = self.text
+        base = self.stop - len(text)
+        last = text.rfind(b"\n") + 1
+        # A match is not repeated when its unfinished line grows.
+        pos = 0
+        if watched.name in self.reported:
+            first = text.find(b"\n")
+            pos = len(text) + 1 if first < 0 else first + 1
+        while pos < len(text):
+            match = pattern.search(text, pos)
+            if match is None or (match.start() == len(text) and last == len(text)):
+                break
+            begin = text.rfind(b"\n", 0, match.start()) + 1
+            end = text.find(b"\n", match.end())
+            end = len(text) if end < 0 else end
+            is_enough = len(matches) + 1 >= _MAX_SLICE_MATCHES
+            line = _shown(text[begin:end], match.start() - begin, match.end() - begin)
+            matches.append(MatchedLine(watched, line, base + match.end(), is_enough))
+            pos = end + 1
+            if is_enough:
+                break
+        return matches
+
+
 class PatternScanner:
-    __slots__ = ("_carried", "_handle", "_patterns", "_reported", "_size", "offset")
+    """Scans the output of a handle: `read`, `Slice.find_matches` and `take` in turn."""
+
+    __slots__ = ("_carried", "_handle", "_patterns", "_reported", "_size", "matching", "offset")
 
     def __init__(self, handle: Handle) -> None:
         """Compile the patterns; raises `InvalidPattern`, never for a loaded definition."""
         self._handle = handle
-        self._patterns: list[tuple[NoticePattern, Pattern]] = [
+        self._patterns = tuple(
             (pattern, compile_expression(pattern.match, within_lines=True))
             for pattern in handle.settings.notify.patterns
-        ]
+        )
+        self.matching = Matching(sum(pattern.programsize for _, pattern in self._patterns))
         costly = min(slice_size(pattern) for _, pattern in self._patterns)
         share = costly // (_COST_DIVISOR * len(self._patterns))
         self._size = max(1_024, min(_MAX_SLICE, share))
@@ -125,62 +174,41 @@ class PatternScanner:
     def _is_complete(self) -> bool:
         return self._handle.stopped and self._handle.output_complete
 
-    def scan_slice(self) -> list[MatchedLine]:
-        """Scan the next slice; return the matches in order."""
+    @property
+    def carried_size(self) -> int:
+        """Bytes that the text of the next slice has before its new ones."""
+        return len(self._carried)
+
+    def read(self, size: int = _MAX_SLICE) -> Slice | None:
+        """Read the next slice, with `size` new bytes at most; None if it is outside the text. Call while
+        `has_unread`."""
         spool, rendering = self._handle.spool, self._handle.rendering
         if spool.start > self.offset:
             self.offset, self._carried = spool.start, b""
             self._reported.clear()
         start, strings = self.offset, spool.strings
-        stop = min(spool.end, strings.forward(start, self._size))
-        data = spool.read_shown(start, stop)
+        data, stop = read_slice(spool, start, min(size, self._size), spool.end)
         if not data:
             # The spool was closed, or the slice is one long control string.
             self.offset = stop
-            return []
+            return None
         if not (stop >= spool.end and self._is_complete):
             whole = data[: len(data) - rendering.pending(data)] or data
             if len(whole) < len(data):
                 data, stop = whole, strings.offset_of(start, len(whole))
         self.offset = stop
         text = self._carried + rendering.plain(data)
-        matches = [
-            match
-            for watched, pattern in self._patterns
-            for match in self._find_matches(watched, pattern, text)
-        ]
-        self._carry(text, matches)
+        return Slice(self._patterns, text, start, stop, frozenset(self._reported))
+
+    def take(self, part: Slice, matches: list[MatchedLine]) -> list[MatchedLine]:
+        """Take the matches of the slice that was read last; return them in order."""
+        self._carry(part.text, matches)
         matches.sort(key=lambda match: match.end)
-        if strings.between(start, stop):
+        strings, stop = self._handle.spool.strings, part.stop
+        if strings.between(part.start, stop):
             matches = [
                 replace(match, end=strings.back(stop, stop - match.end)) for match in matches
             ]
-        return matches
-
-    def _find_matches(
-        self, watched: NoticePattern, pattern: Pattern, text: bytes
-    ) -> list[MatchedLine]:
-        matches: list[MatchedLine] = []
-        base = self.offset - len(text)
-        last = text.rfind(b"\n") + 1
-        # A match is not repeated when its unfinished line grows.
-        pos = 0
-        if watched.name in self._reported:
-            first = text.find(b"\n")
-            pos = len(text) + 1 if first < 0 else first + 1
-        while pos < len(text):
-            match = pattern.search(text, pos)
-            if match is None or (match.start() == len(text) and last == len(text)):
-                break
-            begin = text.rfind(b"\n", 0, match.start()) + 1
-            end = text.find(b"\n", match.end())
-            end = len(text) if end < 0 else end
-            is_enough = len(matches) + 1 >= _MAX_SLICE_MATCHES
-            line = _shown(text[begin:end], match.start() - begin, match.end() - begin)
-            matches.append(MatchedLine(watched, line, base + match.end(), is_enough))
-            pos = end + 1
-            if is_enough:
-                break
         return matches
 
     def _carry(self, text: bytes, matches: list[MatchedLine]) -> None:

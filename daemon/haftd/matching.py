@@ -1,0 +1,124 @@
+"""Matching of clients' regular expressions: a short text in the loop, any other in a thread.
+
+RE2 matches a text in microseconds, or, where the automaton of an expression becomes too large, at some ten
+nanoseconds for each byte and instruction. It lets other threads run meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+import trio
+
+T = TypeVar("T")
+
+MAX_THREADS = 2
+_MAX_LOOP_COST = 250_000
+"""Instructions times bytes of a text matched in the loop: three milliseconds at worst."""
+_MIN_LOOP_SIZE = 128
+_SHORT_S = 0.0005
+"""Expected time of a text matched in the loop, at most."""
+_NOISE_SIZE = 1_024
+"""Bytes below which the time of a text does not depend on its size."""
+_FREE_S = 0.0001
+"""Time of a text that is not counted."""
+_MAX_CREDIT_S = 0.003
+_CREDIT_SHARE = 0.1
+"""Share of the loop's time for matching that takes long."""
+
+_limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("matching")
+"""Limit of a run: a thread that outlives its run gives nothing back."""
+_turns: WeakKeyDictionary[object, trio.Lock] = WeakKeyDictionary()
+
+
+def turn(client: object) -> trio.Lock:
+    """Return the lock to hold from the reading of a text to the end of its thread: each client has one
+    text at a time in the queue for threads."""
+    lock = _turns.get(client)
+    if lock is None:
+        lock = _turns[client] = trio.Lock()
+    return lock
+
+
+def _threads() -> trio.CapacityLimiter:
+    try:
+        return _limiter.get()
+    except LookupError:
+        limiter = trio.CapacityLimiter(MAX_THREADS)
+        _limiter.set(limiter)
+        return limiter
+
+
+class _Credit:
+    """Time that all expressions may still take in the loop: many that turn out to be slow in the same
+    pass would add up."""
+
+    def __init__(self) -> None:
+        self._left_s = _MAX_CREDIT_S
+        self._at = time.monotonic()
+
+    def is_left(self) -> bool:
+        now = time.monotonic()
+        self._left_s = min(_MAX_CREDIT_S, self._left_s + (now - self._at) * _CREDIT_SHARE)
+        self._at = now
+        return self._left_s > 0
+
+    def spend(self, seconds: float) -> None:
+        if seconds > _FREE_S:
+            self._left_s -= seconds
+
+
+_credit = _Credit()
+
+
+class Matching:
+    """Matching by one or more expressions, of so many instructions together; knows how long the last
+    text took.
+
+    >>> Matching(10).match(lambda: "match", 2_000)
+    'match'
+    """
+
+    __slots__ = ("_instructions", "_pace_s", "used_s")
+
+    def __init__(self, instructions: int) -> None:
+        self._instructions = max(1, instructions)
+        self._pace_s = 0.0
+        """Seconds for a byte of the last text."""
+        self.used_s = 0.0
+        """Seconds of processor time that the last text took."""
+
+    def loop_size(self) -> int:
+        """Return the bytes of a text that may be matched in the loop now."""
+        size = _MAX_LOOP_COST // self._instructions
+        if self._pace_s:
+            size = min(size, int(_SHORT_S / self._pace_s))
+        return size if size >= _MIN_LOOP_SIZE and _credit.is_left() else 0
+
+    def match(self, work: Callable[[], T], size: int) -> T:
+        """Return the result of `work`, which matches a text of `size` bytes, in the loop."""
+        began = time.thread_time()
+        result = work()
+        self._record(time.thread_time() - began, size)
+        _credit.spend(self.used_s)
+        return result
+
+    async def match_in_thread(self, work: Callable[[], T], size: int) -> T:
+        """Return the same from a thread; cancellation abandons the thread."""
+
+        def timed() -> tuple[T, float]:
+            began = time.thread_time()
+            return work(), time.thread_time() - began
+
+        result, seconds = await trio.to_thread.run_sync(
+            timed, abandon_on_cancel=True, limiter=_threads()
+        )
+        self._record(seconds, size)
+        return result
+
+    def _record(self, seconds: float, size: int) -> None:
+        self.used_s = seconds
+        self._pace_s = seconds / max(size, _NOISE_SIZE)
