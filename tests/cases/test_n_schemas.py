@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from haftd.tools.definitions.definition import Tool
-from haftd.tools.lists.tool_list import listing
+from haftd.tools.lists.tool_list import make_list
 from tests.running_daemon import RunningDaemon
 from tests.schemas.provider_judges import refusals
 from tests.wire import Refused, Wire
@@ -204,15 +204,15 @@ NAMES = [
 
 def test_RB070_five_names_are_independent_of_the_order() -> None:
     tools = [Tool(name=name, file="f") for name in NAMES]
-    found = {one.tool or one.name: one.name for one in listing(tools, "openai")[0]}
+    found = {one.tool or one.name: one.name for one in make_list(tools, "openai")[0]}
     assert found.keys() == set(NAMES)
     assert len(set(found.values())) == 5
     for shown in found.values():
         assert refusals("openai", shown, "x", _EMPTY) == []
     for order in itertools.permutations(tools):
-        assert {o.tool or o.name: o.name for o in listing(order, "openai")[0]} == found
+        assert {o.tool or o.name: o.name for o in make_list(order, "openai")[0]} == found
     for alone in tools:  # the other server has not connected yet
-        [one] = listing([alone], "openai")[0]
+        [one] = make_list([alone], "openai")[0]
         assert one.name == found[alone.name]
 
 

@@ -32,7 +32,7 @@ class _Parts:
     def due(self, names: list[str]) -> list[str]:
         return names
 
-    def self_describing(self, name: str | None = None, root: str | None = None) -> list[str]:
+    def find_self_describing(self, name: str | None = None, root: str | None = None) -> list[str]:
         return ["greet"]
 
     def lacking(self, tools: list[str], root: str) -> list[str]:
@@ -72,8 +72,10 @@ async def test_calls_that_wait_for_descriptions_of_one_tool_take_effect_in_order
         def unlisted_servers(self, name: str | None, root: str | None) -> list[str]:
             return []
 
-        def self_describing(self, name: str | None = None, root: str | None = None) -> list[Any]:
-            return [SimpleNamespace(name=name, self_describing=True)]
+        def find_self_describing(
+            self, name: str | None = None, root: str | None = None
+        ) -> list[Any]:
+            return [SimpleNamespace(name=name, must_describe=True)]
 
         def lacking(self, tools: list[Any], root: str) -> list[Any]:
             return [tool for tool in tools if not described_tools[tool.name].is_set()]

@@ -10,7 +10,7 @@ from haftd.schemas import PROVIDERS, UnsupportedSchema, descriptions, object_roo
 from haftd.schemas.intersection import merge
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.definition import Tool
-from haftd.tools.lists.tool_list import listing
+from haftd.tools.lists.tool_list import make_list
 
 MANY = [f"v{at}" for at in range(3_000)]
 
@@ -43,7 +43,7 @@ def test_an_exclusion_of_many_values_stays_exact(provider: str) -> None:
 def test_a_tool_of_very_many_properties_is_left_out_and_reported(provider: Any) -> None:
     names = {f"n{at}": {"type": "string"} for at in range(10_000)}
     tool = Tool(name="x", file="f", parameters={"type": "object", "properties": names})
-    found, problems = listing([tool], provider)
+    found, problems = make_list([tool], provider)
     assert found == ()
     assert "10,000 properties" in problems[0].message
     with pytest.raises(UnsupportedSchema):
@@ -93,17 +93,17 @@ def test_a_list_is_made_once_per_reload(
     monkeypatch: Any,
 ) -> None:
     made: list[str] = []
-    own = listing
+    own = make_list
 
     def counting(tools: Any, provider: Any, style: Any, surface: Any) -> Any:
         made.append(provider)
         return own(tools, provider, style, surface)
 
-    monkeypatch.setattr("haftd.tools.lists.toolset.listing", counting)
+    monkeypatch.setattr("haftd.tools.lists.toolset.make_list", counting)
     catalogue = Catalogue()
     for provider in ("openai", "google", "openai", "google"):
-        catalogue.listing(provider)
+        catalogue.list_tools(provider)
     assert made == ["openai", "google"]
     catalogue.reload()
-    catalogue.listing("openai")
+    catalogue.list_tools("openai")
     assert made == ["openai", "google", "openai"]

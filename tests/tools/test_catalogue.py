@@ -21,7 +21,7 @@ from .definition_kit import packed, tool
 
 
 def names(catalogue: Catalogue) -> list[str]:
-    return [known.name for known in catalogue.listing("generic")[0]]
+    return [known.name for known in catalogue.list_tools("generic")[0]]
 
 
 def test_the_packed_tools_are_valid_definitions() -> None:
@@ -259,7 +259,7 @@ def test_the_schema_accepts_exactly_the_valid_calls(call: dict[str, Any], right:
 
 
 def test_every_schema_is_valid() -> None:
-    for one in (*Catalogue().listing("generic")[0], AWAIT):
+    for one in (*Catalogue().list_tools("generic")[0], AWAIT):
         jsonschema.Draft202012Validator.check_schema(one.parameters)
         assert one.description
 

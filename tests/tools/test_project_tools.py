@@ -60,10 +60,10 @@ class Desk:
         return caught.value
 
     def listed(self, root: str = "root") -> list[str]:
-        return [tool.name for tool in self.catalogue.listing("generic", root=self.root(root))[0]]
+        return [tool.name for tool in self.catalogue.list_tools("generic", root=self.root(root))[0]]
 
     def said(self, root: str = "root") -> dict[str, str]:
-        _, problems = self.catalogue.listing("generic", None, self.root(root))
+        _, problems = self.catalogue.list_tools("generic", None, self.root(root))
         return {Path(problem.file).name: problem.message for problem in problems}
 
 
@@ -153,7 +153,7 @@ def test_a_taken_name_stays_the_users(desk: Desk, trusted: bool) -> None:
     assert desk.refused("off").code == -32003
     assert desk.runs(SHOWN) == "dotted"
     if trusted:
-        _, problems = desk.catalogue.listing("generic", None, desk.root())
+        _, problems = desk.catalogue.list_tools("generic", None, desk.root())
         assert [problem.key for problem in problems if "a root only adds" in problem.message] == [
             "tools.mine", "tools.run", "tools.off", f"tools.{SHOWN}",
         ]  # fmt: skip

@@ -70,7 +70,7 @@ def test_a_definition_with_a_reference_loop_is_a_problem_and_the_others_stand(
         'a = { allOf = [{"$ref" = "#/properties/a"}, {"$ref" = "#/properties/a"}] }\n'
     )
     catalogue = Catalogue([file], toolpack=())
-    assert [tool.name for tool in catalogue.listing("generic")[0]] == ["good"]
+    assert [tool.name for tool in catalogue.list_tools("generic")[0]] == ["good"]
     (problem,) = catalogue.problems
     assert problem.key.startswith("tools.bomb.parameters")
     assert "`#/properties/a`" in problem.message

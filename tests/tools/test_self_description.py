@@ -31,9 +31,7 @@ def test_a_definition_that_declares_self_description_is_asked(
 ) -> None:
     definition = tool(text)
     assert (
-        definition.self_describing
-        and not definition.may_describe
-        and not definition.parameters_given
+        definition.must_describe and not definition.may_describe and not definition.parameters_given
     )
 
 
@@ -54,7 +52,7 @@ def test_a_definition_that_declares_self_description_is_asked(
 )
 def test_a_definition_with_a_protocol_may_be_asked(text: str) -> None:
     definition = tool(text)
-    assert definition.may_describe and not definition.self_describing
+    assert definition.may_describe and not definition.must_describe
 
 
 @pytest.mark.parametrize(
@@ -82,14 +80,14 @@ def test_a_definition_with_a_protocol_may_be_asked(text: str) -> None:
     ],
 )
 def test_any_other_program_is_not_asked(text: str) -> None:
-    assert not tool(text).is_asked
+    assert not tool(text).is_self_describing
 
 
 def test_packed_and_builtin_tools_are_not_asked() -> None:
     from haftd.tools.catalogue import TOOLPACK, Catalogue
 
     catalogue = Catalogue(builtin=("ask_user",))
-    assert catalogue.self_describing() == []
+    assert catalogue.find_self_describing() == []
     assert len(catalogue) == len(TOOLPACK) + 1
 
 
@@ -126,7 +124,7 @@ def test_the_program_fills_the_definitions_gaps() -> None:
         "required": ["package"],
         "additionalProperties": False,
     }
-    assert description.parameters_given and not description.self_describing
+    assert description.parameters_given and not description.must_describe
     assert check_arguments(description, {"package": "p"}) == {"package": "p", "times": 1}
 
 

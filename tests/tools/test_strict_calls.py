@@ -13,7 +13,7 @@ from haftd.tools.catalogue import Catalogue
 
 CATALOGUE = Catalogue()
 OWN: dict[str, dict[str, Any]] = {"git_rebase": {"onto": "HEAD~3"}, "run": {"argv": ["true"]}}
-TOOLS = {one.name: one for one in CATALOGUE.listing("openai")[0] if one.stateful}
+TOOLS = {one.name: one for one in CATALOGUE.list_tools("openai")[0] if one.stateful}
 
 
 def said(tool: str, **value: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from haft_protocol.methods import Provider, Style
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.lists.full_description import describe
-from haftd.tools.lists.tool_list import info, listing
+from haftd.tools.lists.tool_list import info, make_list
 from tests.schemas.definitions import NASTY
 from tests.schemas.provider_judges import JUDGES, refusals
 
@@ -25,7 +25,7 @@ STYLES: tuple[Style | None, ...] = (None, *get_args(Style))
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_the_toolpack_fits_every_provider(provider: Provider, style: Style | None) -> None:
-    tools, problems = Catalogue().listing(provider, style)
+    tools, problems = Catalogue().list_tools(provider, style)
     assert problems == ()
     assert [tool.name for tool in tools] == ["await", "git_rebase", "git_stage", "run", "shell"]
     for entry in tools:
@@ -48,7 +48,7 @@ def test_a_tool_that_cannot_be_expressed_is_left_out_by_name(provider: Provider)
         actions=("spawn",),
         parameters={"type": "object", "properties": {"id": {"type": "string"}}},
     )
-    tools, problems = listing([bad, good], provider)
+    tools, problems = make_list([bad, good], provider)
     assert [entry.name for entry in tools] == ["x"]
     [problem] = problems
     assert (problem.file, problem.line, problem.key) == ("f.toml", 7, "tools.bad.parameters")
@@ -59,16 +59,16 @@ def test_a_tool_too_large_for_one_provider_is_listed_for_the_others() -> None:
     many = {f"p{n}": {"type": "string"} for n in range(5001)}
     large = Tool(name="large", file="f", parameters={"type": "object", "properties": many})
     small = Tool(name="small", file="f")
-    tools, problems = listing([large, small], "openai")
+    tools, problems = make_list([large, small], "openai")
     assert [entry.name for entry in tools] == ["small"]
     assert "5,001 properties" in problems[0].message
-    assert len(listing([large, small], "anthropic")[0]) == 2
+    assert len(make_list([large, small], "anthropic")[0]) == 2
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_all_difficult_tools_are_listed_together(provider: Provider) -> None:
     tools = [Tool(name=name, file="f", parameters=schema) for name, (schema, _) in NASTY.items()]
-    found, problems = listing(tools, provider)
+    found, problems = make_list(tools, provider)
     assert problems == ()
     assert len({entry.name for entry in found}) == len(tools)
     if provider in JUDGES:
@@ -80,12 +80,12 @@ def test_all_difficult_tools_are_listed_together(provider: Provider) -> None:
 def test_a_shown_name_is_mapped_back_to_the_tool(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text('[tools."a.b"]\ncommand = "a"\n[tools.a_b]\ncommand = "b"\n')
     catalogue = Catalogue((tmp_path,), ())
-    tools, _ = catalogue.listing("openai")
+    tools, _ = catalogue.list_tools("openai")
     shown = next(tool.name for tool in tools if tool.tool == "a.b")
     assert shown.startswith("a_b_")
     assert catalogue.find(shown) is catalogue.find("a.b")
     assert catalogue.find("a_b").name == "a_b"
-    assert [tool.name for tool in catalogue.listing("generic")[0]] == ["a.b", "a_b"]
+    assert [tool.name for tool in catalogue.list_tools("generic")[0]] == ["a.b", "a_b"]
     (tmp_path / "a.toml").write_text('[tools.a_b]\ncommand = "b"\n')
     catalogue.reload()
     with pytest.raises(RpcError):
@@ -95,7 +95,7 @@ def test_a_shown_name_is_mapped_back_to_the_tool(tmp_path: Path) -> None:
 def test_a_tool_without_a_description_gets_one_where_required() -> None:
     silent = Tool(name="silent", file="f")
     assert info(silent).description == ""
-    assert listing([silent], "google")[0][0].description == "The tool silent."
+    assert make_list([silent], "google")[0][0].description == "The tool silent."
 
 
 def test_a_tool_is_described_in_full() -> None:

@@ -233,7 +233,7 @@ def builtin_for(catalogue: Catalogue, describer: Describer) -> Builtin:
         asked: list[Tool] = []
         for name in names:
             with contextlib.suppress(RpcError):  # `describe` reports it
-                asked += catalogue.self_describing(name, root)
+                asked += catalogue.find_self_describing(name, root)
         await describer.ask(describer.lacking(asked, root), root)
         described: list[ToolDescription] = []
         refusals: list[str] = []

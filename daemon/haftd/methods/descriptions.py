@@ -34,7 +34,7 @@ def _named_root(params: Any) -> str | None:
 
 
 def _listed(catalogue: Catalogue, params: Any) -> list[Tool]:
-    return catalogue.self_describing(root=_named_root(params))
+    return catalogue.find_self_describing(root=_named_root(params))
 
 
 def _started(catalogue: Catalogue, params: Any) -> list[Tool]:
@@ -51,13 +51,13 @@ def _called(catalogue: Catalogue, params: Any) -> list[Tool]:
 
 def _called_by_name(catalogue: Catalogue, params: Any, args: Sized) -> list[Tool]:
     """Return the tool, unless its description is optional and no arguments need checks."""
-    tools = catalogue.self_describing(params.tool, _named_root(params))
-    return [tool for tool in tools if tool.self_describing or args]
+    tools = catalogue.find_self_describing(params.tool, _named_root(params))
+    return [tool for tool in tools if tool.must_describe or args]
 
 
 def _named(catalogue: Catalogue, params: Any) -> list[Tool]:
     root = _named_root(params)
-    return [tool for name in params.tools for tool in catalogue.self_describing(name, root)]
+    return [tool for name in params.tools for tool in catalogue.find_self_describing(name, root)]
 
 
 NEEDS: dict[str, Need] = {
@@ -122,7 +122,7 @@ async def describe_files(starter: Starter, describer: Describer) -> None:
     """
     if starter.stopping:
         return
-    tools = [tool for tool in starter.catalogue.self_describing() if tool.file.endswith(".py")]
+    tools = [tool for tool in starter.catalogue.find_self_describing() if tool.file.endswith(".py")]
     root = starter.launch_settings.root
     await describer.ask(describer.lacking(tools, root), root)
 

@@ -36,13 +36,13 @@ def tools_list(
     style = None if isinstance(params.style, UnsetType) else params.style
     root = None if isinstance(params.root, UnsetType) else params.root
     undescribed = catalogue.undescribed(root)
-    lister = catalogue.lister(params.provider, style, root, params.surface)
-    if lister is None:
-        tools, problems = catalogue.listing(params.provider, style, root, params.surface)
+    make_list = catalogue.prepare_list(params.provider, style, root, params.surface)
+    if make_list is None:
+        tools, problems = catalogue.list_tools(params.provider, style, root, params.surface)
         return ToolsListResult(tools, (*problems, *undescribed))
 
     async def listed() -> ToolsListResult:
-        tools, problems = await run_in_thread(lister)
+        tools, problems = await run_in_thread(make_list)
         return ToolsListResult(tools, (*problems, *undescribed))
 
     return DeferredReply(listed)
@@ -90,12 +90,12 @@ def tools_reload(daemon: Daemon, caller: Caller, params: Empty) -> DeferredReply
         await describe_files(daemon.starter, daemon.describer)
         catalogue, root = daemon.catalogue, daemon.starter.launch_settings.root
         unlisted = sum(
-            tool.self_describing and catalogue.descriptions.lacks(tool, root)
-            for tool in catalogue.self_describing()
+            tool.must_describe and catalogue.descriptions.lacks(tool, root)
+            for tool in catalogue.find_self_describing()
         )
-        if (lister := catalogue.lister("generic", None, None)) is not None:
-            await run_in_thread(lister)
-        count = len(catalogue.listing("generic")[0]) + unlisted
+        if (make_list := catalogue.prepare_list("generic", None, None)) is not None:
+            await run_in_thread(make_list)
+        count = len(catalogue.list_tools("generic")[0]) + unlisted
         return ReloadResult(tools=count, problems=known_problems(daemon))
 
     return DeferredReply(reloaded)

@@ -144,5 +144,5 @@ def _with_command(shown: DefinedTool, tool: Tool) -> DefinedTool:
         runs=tuple(f"{{each = {w.each}}}" if isinstance(w, Each) else w for w in words),
         shell=UNSET if shell is None else shell,
         asks={action: mode for action, mode in modes.items() if mode != "unattended"},
-        describes_itself=tool.is_asked,
+        describes_itself=tool.is_self_describing,
     )

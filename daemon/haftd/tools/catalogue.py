@@ -12,7 +12,7 @@ from msgspec import UnsetType
 from msgspec.structs import replace
 
 from haft_protocol.errors import RpcError, tool_not_found, untrusted_tool
-from haft_protocol.methods import Problem, Provider, Style, Surface, ToolDescription, ToolInfo
+from haft_protocol.methods import Problem, Provider, Style, Surface, ToolDescription
 
 from .definitions.approval_policy import combine_policies
 from .definitions.definition import Tool
@@ -22,7 +22,7 @@ from .definitions.load import FORMS, Layer, is_about_rules, layers_of, shared_fi
 from .definitions.self_description import Descriptions
 from .definitions.server_tools import ServerState, absence, place_tools, server_of
 from .lists.full_description import describe, describe_own
-from .lists.tool_list import RESERVED_NAMES
+from .lists.tool_list import RESERVED_NAMES, ToolList
 from .lists.toolset import Toolset
 from .projects.project_tools import ProjectTools, UserTools
 from .projects.roots import (
@@ -42,8 +42,6 @@ TOOLPACK: tuple[str, ...] = ("run", "shell", "git_stage", "git_rebase")
 
 USER_SHELL = "user_shell"
 """Shell of `haft shell`, available with any toolpack."""
-
-_Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
 
 _KEPT_REMARK = "; until it can be, every start asks for approval"
@@ -119,7 +117,7 @@ class Catalogue:
         self.reload()
 
     def __len__(self) -> int:
-        return len(self.own.toolset)
+        return self.own.toolset.enabled_count
 
     @property
     def store_problems(self) -> tuple[Problem, ...]:
@@ -159,14 +157,14 @@ class Catalogue:
         own = describe_own(name, surface)
         return describe(self.ready(name, root, (), surface), surface) if own is None else own
 
-    def self_describing(self, name: str | None = None, root: str | None = None) -> list[Tool]:
+    def find_self_describing(self, name: str | None = None, root: str | None = None) -> list[Tool]:
         """Return the self-describing tools, or only `name`; raises as `find`."""
         if name is None:
             return self._toolset(root).self_describing
         if name in RESERVED_NAMES:
             return []
         tool = self._defined(name, root)
-        return [tool] if tool.is_asked else []
+        return [tool] if tool.is_self_describing else []
 
     def undescribed(self, root: str | None = None) -> tuple[Problem, ...]:
         """Return the problems of servers, access rules, and undescribed tools."""
@@ -226,11 +224,13 @@ class Catalogue:
                 file, state = mention
                 raise untrusted_tool(name, project.root, file, changed=state == "changed")
         if tool is None:
-            raise tool_not_found(name, toolset.callable(surface), _refused(name, problems))
+            raise tool_not_found(
+                name, toolset.list_callable_names(surface), _refused(name, problems)
+            )
         if tool.enable == "off":
             raise tool_not_found(
                 name,
-                toolset.callable(surface),
+                toolset.list_callable_names(surface),
                 f"its definition in {_position(tool)} turns it off (`enable`)",
             )
         return tool
@@ -248,31 +248,31 @@ class Catalogue:
                 raise
             return self.descriptions.of(tool)
 
-    def listing(
+    def list_tools(
         self,
         provider: Provider,
         style: Style | None = None,
         root: str | None = None,
         surface: Surface = "actions",
-    ) -> _Listed:
-        return self._toolset(root).listing(provider, style, self.descriptions, surface)
+    ) -> ToolList:
+        return self._toolset(root).list_tools(provider, style, self.descriptions, surface)
 
-    def lister(
+    def prepare_list(
         self,
         provider: Provider,
         style: Style | None,
         root: str | None,
         surface: Surface = "actions",
-    ) -> Callable[[], _Listed] | None:
-        """Return a function that lists in a worker thread; None where `listing` is fast."""
+    ) -> Callable[[], ToolList] | None:
+        """Return a function for a worker thread that makes the list for `list_tools`; None where that is fast."""
         toolset = self._toolset(root)
         descriptions = self.descriptions
         if (
-            len(toolset) <= _MAX_QUICK_LIST
-            or toolset.listed(provider, style, descriptions, surface) is not None
+            toolset.enabled_count <= _MAX_QUICK_LIST
+            or toolset.find_list(provider, style, descriptions, surface) is not None
         ):
             return None
-        return toolset.lister(provider, style, descriptions, surface)
+        return toolset.prepare_list(provider, style, descriptions, surface)
 
     def _toolset(self, root: str | None) -> Toolset:
         project = self._project(root)

@@ -118,7 +118,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     """Long texts about parameters by path."""
     parameters_given: bool = False
     """False where the definition has no parameters."""
-    self_describing: bool = False
+    must_describe: bool = False
     """The program must be asked for the parameters before a list or call."""
     may_describe: bool = False
     """The program may describe the parameters of a complete definition."""
@@ -176,8 +176,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
         force_setattr(self, "validator", compile_schema(self.parameters))
 
     @property
-    def is_asked(self) -> bool:
-        return self.self_describing or self.may_describe
+    def is_self_describing(self) -> bool:
+        """True if the program is asked to describe the tool."""
+        return self.must_describe or self.may_describe
 
     @property
     def is_builtin(self) -> bool:

@@ -70,7 +70,7 @@ def mark_self_describing(tool: Tool, values: Mapping[str, Any]) -> Tool:
     over = parameters or {}
     knows = "context" in handed or (tool.command.shell is None and bool(handed))
     if knows and not tool.older:
-        return replace(tool, self_describing=True, parameters_given=False, laid_over=over)
+        return replace(tool, must_describe=True, parameters_given=False, laid_over=over)
     structured = values.get("output") in ("outcome", "events") or tool.runtime == MEDIATED
     if knows or (tool.command.shell is None and (structured or entry or tool.older)):
         return replace(tool, may_describe=True, laid_over=over)
@@ -80,7 +80,7 @@ def mark_self_describing(tool: Tool, values: Mapping[str, Any]) -> Tool:
 def is_described_later(tool: Tool) -> bool:
     """True if templates may name parameters described later: the program gets its whole call."""
     return (
-        tool.is_asked
+        tool.is_self_describing
         and tool.command is not None
         and any(True for _ in _whole_values(tool.command))
     )
@@ -136,7 +136,7 @@ def read_description(tool: Tool, stdout: bytes) -> Tool:
         parameters = read_parameters(form)
         described = replace(
             tool,
-            self_describing=False,
+            must_describe=False,
             may_describe=False,
             parameters_given=True,
             laid_over={},
@@ -249,11 +249,11 @@ class Descriptions:
         """Incremented by each change."""
 
     def of(self, tool: Tool) -> Tool:
-        return self._described.get(tool, tool) if tool.is_asked else tool
+        return self._described.get(tool, tool) if tool.is_self_describing else tool
 
     def lacks(self, tool: Tool, root: str) -> bool:
         """True if the program must be asked before the tool is usable."""
-        if not tool.is_asked or tool in self._described:
+        if not tool.is_self_describing or tool in self._described:
             return False
         return not {tool.root or root, _ANYWHERE} & self._failures.get(tool, {}).keys()
 
@@ -276,7 +276,7 @@ class Descriptions:
 
     def refusal(self, tool: Tool, root: str | None, args: Iterable[str]) -> RpcError | None:
         """Return the error of a call without a description; None if the call may proceed."""
-        if tool.self_describing:
+        if tool.must_describe:
             return spawn_failed(self._failure_text(tool, root), tool=tool.name)
         first = next(iter(args), None)
         if not tool.may_describe or tool.parameters_given or first is None:
@@ -290,7 +290,7 @@ class Descriptions:
     def _is_missed(self, tool: Tool) -> bool:
         if tool in self._described:
             return False
-        return tool.self_describing or (
+        return tool.must_describe or (
             tool.may_describe and not tool.older and tool in self._failures
         )
 

@@ -31,6 +31,9 @@ AWAIT = ToolInfo(
     runtime="builtin",
 )
 
+ToolList = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
+"""Tools for a model, sorted by name, and the problems of tools that are left out."""
+
 RESERVED_NAMES = (AWAIT.name, *(tool.name for tool in HANDLE_TOOLS))
 """Not available to definitions."""
 
@@ -63,21 +66,22 @@ def _in_words(tool: ToolInfo, dialect: Dialect, style: Style, names: Mapping[str
     return translated if shown == tool.name else msgspec.structs.replace(translated, tool=tool.name)
 
 
-def listed(tools: Iterable[Tool]) -> list[Tool]:
-    """Return the tools offered to models, by name; none may act for a person."""
+def select_offered(tools: Iterable[Tool]) -> list[Tool]:
+    """Return the tools that lists for models have, sorted by name: enabled and served, and without a right to
+    act for a person."""
     offered = [tool for tool in tools if tool.enable == "on" and not tool.unserved and not tool.may]
     return sorted(offered, key=lambda tool: tool.name)
 
 
-def listing(
+def make_list(
     tools: Iterable[Tool],
     provider: Provider = "generic",
     style: Style | None = None,
     surface: Surface = "actions",
-) -> tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]:
-    """List the callable tools, `await` if any is stateful, and the omissions.
+) -> ToolList:
+    """List the offered tools, `await` if any is stateful, and the problems of those that are left out.
 
-    Skips undescribed tools, for the caller to report.
+    Leaves out tools without a description of their program, for the caller to report.
     """
     all_tools = list(tools)
     dialect = PROVIDERS.get(provider)
@@ -89,8 +93,8 @@ def listing(
     names = expose_names([*RESERVED_NAMES, *(tool.name for tool in all_tools)])
     infos: list[ToolInfo] = []
     problems: list[Problem] = []
-    for tool in listed(all_tools):
-        if tool.self_describing:
+    for tool in select_offered(all_tools):
+        if tool.must_describe:
             continue
         try:
             entry = info(tool, style) if surface == "actions" else start_info(tool)

@@ -1,90 +1,104 @@
-"""Tools by name, as offered to one caller: immutable, with cached lists."""
+"""The tools of one caller: by name, and in lists for models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from haft_protocol.methods import Problem, Provider, Style, Surface, ToolInfo
+from haft_protocol.methods import Problem, Provider, Style, Surface
 from haftd.schemas import expose_names
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.self_description import Descriptions
 
-from .tool_list import AWAIT, RESERVED_NAMES, listed, listing
+from .tool_list import AWAIT, RESERVED_NAMES, ToolList, make_list, select_offered
 from .verb_tools import HANDLE_TOOLS
 
-_Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
+_Variant = tuple[Provider, Style | None, Surface]
 
 
 class Toolset:
-    """Tools by name, also under the names that providers see."""
+    """Tools by name, found also by the names that providers see. The tools never change; their lists are
+    cached until a self-description changes."""
 
     def __init__(self, tools: Mapping[str, Tool], problems: tuple[Problem, ...] = ()) -> None:
         self.tools = tools
-        self.self_describing = [tool for tool in listed(tools.values()) if tool.is_asked]
+        self.self_describing = [
+            tool for tool in select_offered(tools.values()) if tool.is_self_describing
+        ]
         self.problems = problems
+        self._lists: dict[_Variant, ToolList] = {}
         self._revision = 0
-        self._listed: dict[tuple[Provider, Style | None, Surface], _Listed] = {}
+        """Revision of the descriptions from which the lists were made."""
 
-    def __len__(self) -> int:
+    @property
+    def enabled_count(self) -> int:
         return sum(tool.enable != "off" for tool in self.tools.values())
 
     @cached_property
-    def _own_names(self) -> dict[str, str]:
-        return {shown: name for name, shown in expose_names([*RESERVED_NAMES, *self.tools]).items()}
+    def _names_by_exposed(self) -> dict[str, str]:
+        names = expose_names([*RESERVED_NAMES, *self.tools])
+        return {exposed: name for name, exposed in names.items()}
 
     def get(self, name: str) -> Tool | None:
-        return self.tools.get(name) or self.tools.get(self._own_names.get(name, ""))
+        """Return a tool by its own name, else by the name that providers see."""
+        return self.tools.get(name) or self.tools.get(self._names_by_exposed.get(name, ""))
 
-    def callable(self, surface: Surface = "actions") -> list[str]:
-        offered = [
+    def list_callable_names(self, surface: Surface = "actions") -> list[str]:
+        """Return the names that a model may call: those in its list, and of `enable = "explicit"`, which no
+        list has."""
+        tools = [
             tool
             for tool in self.tools.values()
             if tool.enable != "off" and not tool.unserved and not tool.may
         ]
-        names = [tool.name for tool in offered]
+        names = [tool.name for tool in tools]
         if surface == "verbs":
             return [*names, *(tool.name for tool in HANDLE_TOOLS)]
-        return [*names, AWAIT.name] if any(tool.stateful for tool in offered) else names
+        return [*names, AWAIT.name] if any(tool.stateful for tool in tools) else names
 
-    def listing(
+    def list_tools(
         self,
         provider: Provider,
         style: Style | None,
         descriptions: Descriptions,
         surface: Surface = "actions",
-    ) -> _Listed:
-        return (
-            self.listed(provider, style, descriptions, surface)
-            or self.lister(provider, style, descriptions, surface)()
-        )
+    ) -> ToolList:
+        cached = self.find_list(provider, style, descriptions, surface)
+        return cached or self.prepare_list(provider, style, descriptions, surface)()
 
-    def listed(
+    def find_list(
         self,
         provider: Provider,
         style: Style | None,
         descriptions: Descriptions,
         surface: Surface = "actions",
-    ) -> _Listed | None:
-        """Return the cached list; None if absent or outdated by a self-description."""
-        if self.self_describing and self._revision != descriptions.revision:
-            self._revision, self._listed = descriptions.revision, {}
-        return self._listed.get((provider, style, surface))
+    ) -> ToolList | None:
+        """Return the cached list; None if it must be made."""
+        return self._present_lists(descriptions).get((provider, style, surface))
 
-    def lister(
+    def prepare_list(
         self,
         provider: Provider,
         style: Style | None,
         descriptions: Descriptions,
         surface: Surface = "actions",
-    ) -> Callable[[], _Listed]:
-        """Return a function that lists the tools as described now; safe in a thread."""
-        kept = self._listed  # a snapshot: descriptions may arrive meanwhile
-        described = [descriptions.of(tool) for tool in self.tools.values()]
+    ) -> Callable[[], ToolList]:
+        """Return a function that makes the list by the present descriptions, and caches it; a thread may
+        call it."""
+        # The thread only adds an item, which is atomic, to the dict of these descriptions. If one changes
+        # meanwhile, the toolset gets another dict, and an outdated list stays in the old one.
+        lists = self._present_lists(descriptions)
+        tools = [descriptions.of(tool) for tool in self.tools.values()]
 
-        def make() -> _Listed:
-            tools, problems = listing(described, provider, style, surface)
-            entry = kept[provider, style, surface] = tools, (*self.problems, *problems)
-            return entry
+        def make() -> ToolList:
+            infos, problems = make_list(tools, provider, style, surface)
+            made = lists[provider, style, surface] = infos, (*self.problems, *problems)
+            return made
 
         return make
+
+    def _present_lists(self, descriptions: Descriptions) -> dict[_Variant, ToolList]:
+        """Return the cache, a new one if a description has changed."""
+        if self.self_describing and self._revision != descriptions.revision:
+            self._revision, self._lists = descriptions.revision, {}
+        return self._lists
