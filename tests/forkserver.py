@@ -349,7 +349,7 @@ def _serve(connection: socket.socket) -> None:
     # As these compile the regular expressions of argparse and of the settings.
     parse([])
     secret_pattern(DaemonSettings().secret_env)
-    _warm_up_terminals()
+    warm_up_terminals()
     for pattern in gc.get_objects():
         if type(pattern) is LazyPattern:
             for method in _METHODS_OF_PATTERNS:
@@ -394,9 +394,9 @@ def _serve(connection: socket.socket) -> None:
                     one.send(b"%d" % pid)
 
 
-def _warm_up_terminals() -> None:
-    """Parse the C types of the terminal library, a quarter of a second in each daemon, and leave it
-    as a new process has it: unloaded."""
+def warm_up_terminals() -> None:
+    """Parse the C types of the terminal library, a quarter of a second in each daemon and each test
+    worker, and leave it as a new process has it: unloaded."""
     from haftd.runtimes.terminal import library
 
     library.load()

@@ -20,13 +20,14 @@ import pytest
 from _pytest.capture import CaptureManager
 from _pytest.tmpdir import TempPathFactory
 
-from tests.forkserver import share_server
+from tests.forkserver import share_server, warm_up_terminals
 
 File = list[int]
 """The places of a file's tests in the collected list."""
 
 _MANY = 20
-"""Files of a run in which the workers share one server that forks daemons (tests/forkserver.py)."""
+"""Files of a run in which the workers share one server that forks daemons (tests/forkserver.py), and
+a terminal library whose types are parsed."""
 
 LONGEST = (
     "tests/e2e/test_user_service.py",
@@ -152,6 +153,7 @@ class _Workers:
         # A few files may need no server.
         if len(files) > _MANY:
             self.share_server()
+            warm_up_terminals()
         count = self._session.config.option.workers
         while self._files and len(self._workers) < count:
             self._fork()
