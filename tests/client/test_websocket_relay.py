@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ import trio
 from trio.testing import MockClock
 
 from haft import ConnectionLost, Haft, Unreachable, aio
-from haft.addresses import WebSocket
+from haft.addresses import WebSocket, parse_address
 from haft.websocket_relay import Secrets, _Relay, read_secrets
 from tests.running_daemon import RunningDaemon
 
@@ -136,46 +136,77 @@ def test_the_replies_to_a_closed_input_come_in_its_framing(address: str) -> None
     assert done.stdout.count(b"Content-Length: ") == 2 and b'"stopped"' in done.stdout
 
 
+class Streams:
+    """A relay of this process, between pipes in the place of a client's standard streams."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self._input, self._output = os.pipe(), os.pipe()
+
+    def relay(self, address: WebSocket, secrets: Secrets) -> _Relay:
+        ends = {0: self._input[0], 1: self._output[1]}
+        with self._monkeypatch.context() as patched:
+            patched.setattr(os, "dup", ends.__getitem__)
+            return _Relay(address, secrets)
+
+    async def run(self, address: str, env: dict[str, str]) -> None:
+        """Run a relay until it ends, without a word to the client."""
+        parsed = parse_address(address)
+        assert isinstance(parsed, WebSocket)
+        relay = self.relay(parsed, read_secrets(parsed, env))
+        opened: list[trio.SocketStream] = []
+        open_tcp_stream = trio.open_tcp_stream
+
+        async def open_and_keep(host: str, port: int) -> trio.SocketStream:
+            opened.append(await open_tcp_stream(host, port))
+            return opened[-1]
+
+        # A relay that has failed leaves its connection to the end of its process.
+        self._monkeypatch.setattr(trio, "open_tcp_stream", open_and_keep)
+        try:
+            with trio.fail_after(60):
+                await relay.run()
+        finally:
+            for stream in opened:
+                await stream.aclose()
+            await self.close(relay)
+
+    async def close(self, relay: _Relay) -> None:
+        """Close the relay, which has written nothing."""
+        await relay._client.aclose()
+        await relay._sink.aclose()
+        os.close(self._input[1])
+        with open(self._output[0], "rb") as output:
+            assert output.read() == b""
+
+
+@pytest.fixture
+def streams(monkeypatch: pytest.MonkeyPatch) -> Streams:
+    return Streams(monkeypatch)
+
+
 @pytest.mark.parametrize(
     ("name", "words"), [("proof-key", "has not proven"), ("token", "refuses the token")]
 )
-def test_a_wrong_secret_ends_the_connection_before_a_request(
-    address: str, listening: RunningDaemon, tmp_path: Path, name: str, words: str
+async def test_a_wrong_secret_ends_the_connection_before_a_request(
+    address: str, streams: Streams, listening: RunningDaemon, token: Path, name: str, words: str
 ) -> None:
     for file in ("token", "proof-key"):
         text = (listening.socket.with_name(file)).read_text()
-        (tmp_path / file).write_text("wr0ng" if file == name else text)
-        (tmp_path / file).chmod(0o600)
-    os.environ["HAFT_TOKEN_FILE"] = str(tmp_path / "token")
-    try:
-        with pytest.raises(Unreachable, match=words) as refused:
-            Haft.connect(host=address)
-    finally:
-        del os.environ["HAFT_TOKEN_FILE"]
+        token.with_name(file).write_text("wr0ng" if file == name else text)
+    with pytest.raises(Unreachable, match=words) as refused:
+        await streams.run(address, {"HAFT_TOKEN_FILE": str(token)})
     assert "wr0ng" not in str(refused.value)
 
 
-def test_a_port_without_a_daemon_is_one_sentence(address: str) -> None:
+async def test_a_port_without_a_daemon_is_one_sentence(streams: Streams, token: Path) -> None:
     with pytest.raises(Unreachable, match=r"^ws://127.0.0.1:1/ cannot be reached: .*refused$"):
-        Haft.connect(host="ws://127.0.0.1:1")
+        await streams.run("ws://127.0.0.1:1", {"HAFT_TOKEN_FILE": str(token)})
 
 
-@pytest.mark.parametrize(
-    ("reply", "words"),
-    [
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "another protocol"),
-        (b"\0", "another protocol"),
-        (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", "another protocol"),
-        (b"HTTP/1.0 400 Bad", "HTTP status 400"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", "HTTP status 200"),
-        (b"HTTP/1.1 401 ", "refuses the token"),
-    ],
-)
-def test_a_server_of_another_protocol_is_refused_at_its_first_words(
-    token: Path, monkeypatch: pytest.MonkeyPatch, reply: bytes, words: str
-) -> None:
-    """It says no more, and keeps the connection open."""
-    monkeypatch.setenv("HAFT_TOKEN_FILE", str(token))
+@contextmanager
+def server_that_says(reply: bytes) -> Iterator[str]:
+    """The address of a server that says no more, and keeps the connection open."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         is_refused = threading.Event()
 
@@ -185,14 +216,39 @@ def test_a_server_of_another_protocol_is_refused_at_its_first_words(
                 for byte in reply:
                     with suppress(OSError):
                         peer.send(bytes([byte]))
-                is_refused.wait(9)
+                is_refused.wait(60)
 
         server = threading.Thread(target=serve)
         server.start()
-        with pytest.raises(Unreachable, match=words):
-            Haft.connect(host=f"ws://127.0.0.1:{listener.getsockname()[1]}")
+        yield f"ws://127.0.0.1:{listener.getsockname()[1]}"
         is_refused.set()
         server.join()
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (b"\0", "another protocol"),
+        (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", "another protocol"),
+        (b"HTTP/1.0 400 Bad", "HTTP status 400"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", "HTTP status 200"),
+        (b"HTTP/1.1 401 ", "refuses the token"),
+    ],
+)
+async def test_a_server_of_another_protocol_is_refused_at_its_first_words(
+    streams: Streams, token: Path, reply: bytes, words: str
+) -> None:
+    with server_that_says(reply) as address, pytest.raises(Unreachable, match=words):
+        await streams.run(address, {"HAFT_TOKEN_FILE": str(token)})
+
+
+def test_a_client_is_told_why_its_relay_has_ended(
+    token: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAFT_TOKEN_FILE", str(token))
+    with server_that_says(b"SSH-2.0-OpenSSH_9.2\r\n") as address:
+        with pytest.raises(Unreachable, match="another protocol"):
+            Haft.connect(host=address)
 
 
 @pytest.fixture
@@ -252,7 +308,7 @@ def test_the_end_of_the_daemon_is_a_loss_within_the_call(
 
 @pytest.mark.parametrize("pongs", [0, 3])
 async def test_a_daemon_that_answers_no_ping_is_left(
-    pongs: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+    pongs: int, streams: Streams, autojump_clock: MockClock
 ) -> None:
     class Silent:
         """A connection that answers some pings, and nothing else."""
@@ -268,11 +324,7 @@ async def test_a_daemon_that_answers_no_ping_is_left(
             await trio.sleep_forever()
             raise AssertionError("nothing comes")
 
-    read, write = os.pipe()
-    ends = iter((read, os.dup(write)))
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "dup", lambda _: next(ends))
-        relay = _Relay(THERE, Secrets(TOKEN, KEY))
+    relay = streams.relay(THERE, Secrets(TOKEN, KEY))
     try:
         began = trio.current_time()
         with trio.fail_after(1_000):
@@ -280,6 +332,4 @@ async def test_a_daemon_that_answers_no_ping_is_left(
         assert trio.current_time() - began == pytest.approx((pongs + 2) * 15)
         assert str(relay._fault) == "wss://box/ does not answer any more"
     finally:
-        os.close(write)
-        await relay._client.aclose()
-        await relay._sink.aclose()
+        await streams.close(relay)
