@@ -5,7 +5,7 @@ import functools
 import re
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def imported() -> dict[str, set[Path]]:
     """The top-level packages of others that modules import, each with these modules."""
     found: dict[str, set[Path]] = {}
     for path in (file for root in PRODUCT for file in (ROOT / root).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in statements(ast.parse(path.read_text())):
             names = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
@@ -37,6 +37,14 @@ def imported() -> dict[str, set[Path]]:
                 if name not in sys.stdlib_module_names and name not in OURS:
                     found.setdefault(name, set()).add(path)
     return found
+
+
+def statements(block: ast.AST) -> Iterator[ast.AST]:
+    """Yield all statements of a module, at any depth, without their expressions, which hold none."""
+    yield block
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(block, name, ()):
+            yield from statements(inner)
 
 
 def declared(requirements: list[str]) -> set[str]:
