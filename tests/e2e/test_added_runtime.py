@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -66,10 +67,13 @@ def test_a_tool_runs_in_an_added_runtime(wire: Wire) -> None:
     assert listed["query"]["runtime"] == "sqlite"
 
 
-def test_an_abort_cancels_an_added_runtime(wire: Wire) -> None:
-    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 30000000) SELECT max(i) FROM n"
-    wire.call("spawn", tool="query", id="q", args={"statement": endless}, wait="none")
-    assert wire.call("abort", id="q")["ended_by"]["by"] == "abort"
+def test_an_abort_cancels_an_added_runtime(running: RunningDaemon, wire: Wire) -> None:
+    """As long as the database is locked, the query waits."""
+    query = {"statement": "SELECT * FROM notes"}
+    with closing(sqlite3.connect(running.home / "notes.db", isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        wire.call("spawn", tool="query", id="q", args=query, wait="none")
+        assert wire.call("abort", id="q")["ended_by"]["by"] == "abort"
 
 
 def test_a_tool_that_cannot_run_is_refused_with_the_reason(wire: Wire) -> None:

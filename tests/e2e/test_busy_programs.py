@@ -23,6 +23,7 @@ from tests.wire import Wire
 
 AT_ONCE = 6
 SOAK_RUNS = 12
+PAUSE_MS = 50
 
 
 @dataclass
@@ -65,6 +66,9 @@ def watch(wire: Wire, folder: Path, argv: tuple[str, ...], tally: Tally) -> None
                 break
             tally.others += 1
             assert one.state["state"] == "running" and time.monotonic() < end, one.state
+            # While a program is silent, each wait ends at once.
+            one.wait_for_output(PAUSE_MS)
+            printed += one.shown
             one.wait()
         one.give({"line": "x"})
     one.end()

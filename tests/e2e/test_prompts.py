@@ -60,6 +60,11 @@ class Program:
         """Wait again."""
         self.state = self._call("fetch")
 
+    def wait_for_output(self, timeout_ms: int) -> None:
+        """Wait for more output, or for so long."""
+        wait = {"wait": "output", "timeout_ms": timeout_ms}
+        self.state = self._wire.call("fetch", session=self._session, id="p", **wait)
+
     def asks(self, pattern: str, why: object = "at the start") -> None:
         """Assert that the program waits for input and shows a prompt."""
         assert self.state.get("waited") == "input", (why, self.state)
