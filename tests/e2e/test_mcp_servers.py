@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import os
 import shutil
@@ -79,23 +80,79 @@ class Bench:
         return [rig["message"] for rig in self.wire.call("tools/list").get("problems", [])]
 
 
+class Start:
+    """Starts benches with a server `small` with these flags, or with a whole configuration."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._notes = folder / "notes"
+        self._stack = stack
+
+    def __call__(
+        self, *flags: str, config: str = "", tools: str = "", more: str = "", **env: str
+    ) -> Bench:
+        table = {"NOTES": str(self._notes), **env}
+        daemon = self._daemon(config or server("small", *flags, more=more, env=table), tools)
+        rig = Bench(daemon, self._notes)
+        self._stack.enter_context(rig.wire)
+        session = f"{self._notes.parent.name}-{next(_numbers)}"
+        rig.wire.call("initialize", client={"name": "bench"}, protocol=1, session=session)
+        self._stack.callback(self._end, rig)
+        return rig
+
+    def _daemon(self, config: str, tools: str) -> RunningDaemon:
+        raise NotImplementedError
+
+    def _end(self, rig: Bench) -> None:
+        raise NotImplementedError
+
+
+class OwnDaemon(Start):
+    """Each bench has a daemon of its own, which starts with the configuration."""
+
+    def __init__(self, folder: Path, stack: ExitStack, make_daemon: Make) -> None:
+        super().__init__(folder, stack)
+        self._make_daemon = make_daemon
+
+    def _daemon(self, config: str, tools: str) -> RunningDaemon:
+        daemon = self._make_daemon(config)
+        daemon.tools(tools)
+        return daemon.start()
+
+    def _end(self, rig: Bench) -> None:
+        """The fixture ends the daemon."""
+
+
+class SharedDaemon(Start):
+    """A bench is a session of a daemon, which reloads the configuration; one is in use at a time."""
+
+    def __init__(self, folder: Path, stack: ExitStack, daemon: RunningDaemon) -> None:
+        super().__init__(folder, stack)
+        self._shared = daemon
+
+    def _daemon(self, config: str, tools: str) -> RunningDaemon:
+        (self._shared.config / "haft" / "config.toml").write_text(config)
+        self._shared.tools(tools)
+        with self._shared.connect() as wire:
+            wire.call("daemon/reload")
+        return self._shared
+
+    def _end(self, rig: Bench) -> None:
+        rig.wire.call("session/close")
+
+
+_numbers = itertools.count()
+
+
 @pytest.fixture
-def bench(make_daemon: Make, short_tmp: Path) -> Iterator[Callable[..., Bench]]:
-    """Start daemons with a server `small` with these flags, or with a whole configuration."""
+def bench(shared_daemon: RunningDaemon, short_tmp: Path) -> Iterator[SharedDaemon]:
     with ExitStack() as stack:
+        yield SharedDaemon(short_tmp, stack, shared_daemon)
 
-        def start(
-            *flags: str, config: str = "", tools: str = "", more: str = "", **env: str
-        ) -> Bench:
-            notes = short_tmp / "notes"
-            table = {"NOTES": str(notes), **env}
-            daemon = make_daemon(config or server("small", *flags, more=more, env=table))
-            daemon.tools(tools)
-            rig = Bench(daemon.start(), notes)
-            stack.enter_context(rig.wire)
-            return rig
 
-        yield start
+@pytest.fixture
+def own_bench(make_daemon: Make, short_tmp: Path) -> Iterator[OwnDaemon]:
+    with ExitStack() as stack:
+        yield OwnDaemon(short_tmp, stack, make_daemon)
 
 
 @pytest.fixture(scope="module", params=ERAS)
@@ -122,8 +179,8 @@ def shared(
 
 
 @pytest.fixture(params=ERAS)
-def small(bench: Callable[..., Bench], request: pytest.FixtureRequest) -> Bench:
-    """A daemon with the small server, in each era."""
+def small(bench: Start, request: pytest.FixtureRequest) -> Bench:
+    """A small server of the test's own, in each era."""
     return bench(request.param)
 
 
@@ -267,7 +324,7 @@ def test_a_secret_goes_to_a_user_and_into_no_output(shared: Bench) -> None:
     assert "hunter22" not in shared.daemon.log_text()
 
 
-def test_a_definition_answers_a_servers_question(bench: Callable[..., Bench]) -> None:
+def test_a_definition_answers_a_servers_question(bench: Start) -> None:
     tools = """
         [tools.asks]
         source = "mcp.small.ask"
@@ -280,7 +337,7 @@ def test_a_definition_answers_a_servers_question(bench: Callable[..., Bench]) ->
     assert "small_ask" not in server.names()
 
 
-def test_a_definition_overrides_the_servers_tool(bench: Callable[..., Bench]) -> None:
+def test_a_definition_overrides_the_servers_tool(bench: Start) -> None:
     tools = """
         [tools.say]
         source = "mcp.small.echo"
@@ -313,13 +370,13 @@ def test_a_definition_overrides_the_servers_tool(bench: Callable[..., Bench]) ->
     assert any("nothing" in text for text in server.problems())
 
 
-def test_the_defaults_for_all_tools_apply_to_server_tools(bench: Callable[..., Bench]) -> None:
+def test_the_defaults_for_all_tools_apply_to_server_tools(bench: Start) -> None:
     server = bench(tools="[tools.'*']\nrun = 'skip'")
     assert "was skipped" in server.result("small_pid")
     assert server.noted() == [f"started {server.started()[0]}"]
 
 
-def test_only_the_named_tools_are_offered(bench: Callable[..., Bench]) -> None:
+def test_only_the_named_tools_are_offered(bench: Start) -> None:
     server = bench(more='tools = ["echo"]', tools='[tools.pid]\nsource = "mcp.small"')
     assert [name for name in server.names() if "small" in name or name == "pid"] == [
         "pid",
@@ -328,7 +385,7 @@ def test_only_the_named_tools_are_offered(bench: Callable[..., Bench]) -> None:
     assert int(server.result("pid")) in server.started()
 
 
-def test_sampling_is_refused_with_the_reason(bench: Callable[..., Bench]) -> None:
+def test_sampling_is_refused_with_the_reason(bench: Start) -> None:
     server = bench("legacy")
     assert "does not offer sampling" in server.result("small_sample")
     assert "neither sampling nor roots" in bench("modern").error("small_sample")
@@ -362,7 +419,7 @@ def test_a_changed_list_is_notified_once(small: Bench) -> None:
     assert small.result("small_pid")
 
 
-def test_a_task_is_followed_to_its_end(bench: Callable[..., Bench]) -> None:
+def test_a_task_is_followed_to_its_end(bench: Start) -> None:
     server = bench("modern")
     server.wire.call("spawn", tool="small_task", id="t")
     until(lambda: _question(server, "t", "Tell me."))
@@ -375,7 +432,7 @@ def test_a_task_is_followed_to_its_end(bench: Callable[..., Bench]) -> None:
     assert any('"Ada"' in line for line in server.noted())
 
 
-def test_an_aborted_task_is_cancelled_at_the_server(bench: Callable[..., Bench]) -> None:
+def test_an_aborted_task_is_cancelled_at_the_server(bench: Start) -> None:
     server = bench("modern")
     server.wire.call("spawn", tool="small_task", id="t")
     until(lambda: _question(server, "t", "Tell me."))
@@ -384,17 +441,19 @@ def test_an_aborted_task_is_cancelled_at_the_server(bench: Callable[..., Bench])
 
 
 @pytest.mark.parametrize("flag", ["banner", "glued", "latin", "noisy", "pages", "touchy"])
-def test_a_nonconforming_server_is_understood(bench: Callable[..., Bench], flag: str) -> None:
+def test_a_nonconforming_server_is_understood(bench: Start, flag: str) -> None:
     server = bench(flag)
     for number in range(5):
         assert json.loads(server.result("small_echo", text=str(number))) == {"text": str(number)}
     assert server.result("small_twice") == "first"
-    assert len(server.call("small_big")["result"]) > 100_000
+    # The other servers disturb no line of a reply.
+    length = 10 << 20 if flag in ("glued", "noisy") else 200_000
+    assert len(server.call("small_big", length=length)["result"]) > 100_000
     assert len(server.started()) == (2 if flag == "touchy" else 1)
 
 
 def test_a_silent_server_is_ended_after_its_timeout_and_retried_later(
-    bench: Callable[..., Bench],
+    bench: Start,
 ) -> None:
     server = bench("silent", more="startup_s = 0.5\nera = 'legacy'")
     assert any("was not ready within 0.5 s" in text for text in server.problems())
@@ -408,7 +467,7 @@ def test_a_silent_server_is_ended_after_its_timeout_and_retried_later(
     assert len(server.started()) < 4
 
 
-def test_a_server_that_cannot_be_started_gives_the_reason(bench: Callable[..., Bench]) -> None:
+def test_a_server_that_cannot_be_started_gives_the_reason(bench: Start) -> None:
     config = '[mcp.none]\ncommand = "no-such-program-here --stdio"\n'
     server = bench(config=config, tools='[tools.x]\nsource = "mcp.none.x"')
     with pytest.raises(Refused) as refused:
@@ -420,7 +479,7 @@ def test_a_server_that_cannot_be_started_gives_the_reason(bench: Callable[..., B
 
 
 def test_a_server_that_exits_at_once_is_shown_with_its_stderr(
-    bench: Callable[..., Bench],
+    bench: Start,
 ) -> None:
     config = '[mcp.bad]\ncommand = ["sh", "-c", "echo no licence >&2; exit 4"]\n'
     server = bench(config=config)
@@ -430,7 +489,7 @@ def test_a_server_that_exits_at_once_is_shown_with_its_stderr(
     )
 
 
-def test_haft_is_no_server_of_itself(bench: Callable[..., Bench]) -> None:
+def test_haft_is_no_server_of_itself(bench: Start) -> None:
     server = bench("haft")
     assert any("is haft itself" in text for text in server.problems())
     config = f'[mcp.me]\ncommand = [{json.dumps(sys.executable)}, "-m", "haft", "mcp"]\n'
@@ -439,7 +498,7 @@ def test_haft_is_no_server_of_itself(bench: Callable[..., Bench]) -> None:
 
 
 def test_tool_names_fit_every_provider_and_route_to_their_server(
-    bench: Callable[..., Bench],
+    bench: Start,
 ) -> None:
     long = "n" * 70
     tools = [
@@ -487,11 +546,11 @@ def lives(name: str) -> list[int]:
 
 
 def test_an_unresponsive_server_behind_a_wrapper_is_gone_after_a_reload(
-    bench: Callable[..., Bench],
+    own_bench: Start,
 ) -> None:
     word = f"deaf\0{os.getpid()}"
     script = f"exec 3<&0; {sys.executable} -S {SERVER} {' '.join(word.split(chr(0)))} <&3 & wait"
-    server = bench(
+    server = own_bench(
         config=f"[daemon]\nabort_grace_ms = 300\n[mcp.w]\ncommand = {json.dumps(['sh', '-c', script])}\n"
     )
     assert server.result("w_pid")
@@ -502,10 +561,10 @@ def test_an_unresponsive_server_behind_a_wrapper_is_gone_after_a_reload(
     until(lambda: not lives(word))
 
 
-def test_no_server_outlives_the_daemon(bench: Callable[..., Bench]) -> None:
+def test_no_server_outlives_the_daemon(own_bench: Start) -> None:
     word = f"deaf\0{os.getpid()}9"
     script = f"exec 3<&0; {sys.executable} -S {SERVER} {' '.join(word.split(chr(0)))} <&3 & wait"
-    server = bench(
+    server = own_bench(
         config=f"[daemon]\nabort_grace_ms = 300\n[mcp.w]\ncommand = {json.dumps(['sh', '-c', script])}\n"
     )
     assert server.result("w_pid")
@@ -513,24 +572,24 @@ def test_no_server_outlives_the_daemon(bench: Callable[..., Bench]) -> None:
     assert not lives(word)
 
 
-def test_a_crash_of_the_daemon_leaves_no_server(bench: Callable[..., Bench]) -> None:
+def test_a_crash_of_the_daemon_leaves_no_server(own_bench: Start) -> None:
     word = f"deaf\0{os.getpid()}8"
     argv = [sys.executable, "-S", str(SERVER), *word.split("\0")]
-    server = bench(config=f"[mcp.w]\ncommand = {json.dumps(argv)}\n")
+    server = own_bench(config=f"[mcp.w]\ncommand = {json.dumps(argv)}\n")
     assert server.result("w_pid")
     server.daemon.kill9()
     server.daemon.start()
     until(lambda: not lives(word))
 
 
-def test_a_reload_keeps_an_unchanged_server(bench: Callable[..., Bench]) -> None:
+def test_a_reload_keeps_an_unchanged_server(bench: Start) -> None:
     server = bench()
     pid = server.result("small_pid")
     server.wire.call("daemon/reload")
     assert server.result("small_pid") == pid
 
 
-def test_a_reload_with_an_unreadable_file_keeps_the_servers(bench: Callable[..., Bench]) -> None:
+def test_a_reload_with_an_unreadable_file_keeps_the_servers(bench: Start) -> None:
     rig = bench()
     pid = rig.result("small_pid")
     config = rig.daemon.config / "haft" / "config.toml"
@@ -545,7 +604,7 @@ def test_a_reload_with_an_unreadable_file_keeps_the_servers(bench: Callable[...,
 
 
 def test_a_reconfigured_server_lists_its_tools_anew(
-    bench: Callable[..., Bench],
+    bench: Start,
 ) -> None:
     rig = bench()
     assert "small_echo" in rig.names()
@@ -555,7 +614,7 @@ def test_a_reconfigured_server_lists_its_tools_anew(
     assert [name for name in rig.names() if name.startswith("small")] == ["small_other"]
 
 
-def test_an_added_eager_server_starts_at_the_reload(bench: Callable[..., Bench]) -> None:
+def test_an_added_eager_server_starts_at_the_reload(bench: Start) -> None:
     rig = bench(config="[daemon]\n")
     added = server("small", more='start = "eager"', env={"NOTES": str(rig.notes)})
     (rig.daemon.config / "haft" / "config.toml").write_text(added)
@@ -564,7 +623,7 @@ def test_an_added_eager_server_starts_at_the_reload(bench: Callable[..., Bench])
 
 
 def test_a_running_call_ends_when_its_server_is_removed(
-    bench: Callable[..., Bench],
+    bench: Start,
 ) -> None:
     server = bench()
     server.wire.call("spawn", tool="small_sleep", id="a")
@@ -574,18 +633,18 @@ def test_a_running_call_ends_when_its_server_is_removed(
     assert "its configuration has changed" in state["error"]["message"]
 
 
-def test_an_eager_server_starts_with_the_daemon(bench: Callable[..., Bench]) -> None:
-    server = bench(more='start = "eager"')
+def test_an_eager_server_starts_with_the_daemon(own_bench: Start) -> None:
+    server = own_bench(more='start = "eager"')
     until(server.started)
 
 
-def test_a_call_without_progress_is_bounded(bench: Callable[..., Bench]) -> None:
+def test_a_call_without_progress_is_bounded(bench: Start) -> None:
     server = bench(more="call_s = 0.3")
     assert "neither an answer nor progress within 0.3 s" in server.error("small_sleep")
     until(lambda: "cancelled" in server.noted())
 
 
-def test_a_limit_of_the_definition_bounds_the_call(bench: Callable[..., Bench]) -> None:
+def test_a_limit_of_the_definition_bounds_the_call(bench: Start) -> None:
     server = bench(tools='[tools.x]\nsource = "mcp.small.sleep"\nlimits.wall_s = 0.3')
     state = server.call("x")
     assert state["ended_by"]["by"] == "limit"
@@ -599,7 +658,7 @@ def test_a_servers_process_tag_is_no_handles(shared: Bench) -> None:
     assert b"HAFT_HANDLE=" in environ
 
 
-def test_questions_of_two_calls_reach_their_callers(bench: Callable[..., Bench]) -> None:
+def test_questions_of_two_calls_reach_their_callers(bench: Start) -> None:
     """A legacy server does not name the asking call: an ambiguous question waits for the end of
     the other call."""
     server = bench("legacy")
