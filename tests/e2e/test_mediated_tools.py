@@ -164,7 +164,9 @@ def test_the_rules_are_in_the_context_and_in_words(project: Project) -> None:
     assert access["fs"][0]["path"] == str(project.root)
     (described,) = project.wire.call("tools/describe", tools=["mediated"])["tools"]
     assert "mediated" in described["access"][0]
-    assert "Programs: may run sh -c **, in a sandbox by its rules." in described["access"]
+    assert (
+        "Programs: may run sh -c **, in a sandbox by its rules, with PASSED." in described["access"]
+    )
     assert described["summary"] == "Run code."
 
 

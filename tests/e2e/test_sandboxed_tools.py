@@ -374,7 +374,7 @@ def test_haft_access_shows_the_rules_in_words(project: Project) -> None:
     assert "not enforced" in shown("unsafe")
     assert (
         json.loads(shown("reader", "--json"))["access"][1]
-        == "Network: none, and no sockets of other programs."
+        == "Network: none, and no Unix sockets of other programs."
     )
 
 

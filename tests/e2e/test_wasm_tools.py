@@ -405,7 +405,7 @@ def test_the_access_of_a_module_is_shown_in_words(project: Project) -> None:
     assert described["access"] == [
         "It is a module of WebAssembly, which can do only what it is given: no programs, no network.",
         "Files: none.",
-        "Environment: GRANTED, HAFT_*, what its definition sets.",
+        "Environment: GRANTED, HAFT_*, and what its definition sets.",
     ]
     (described,) = project.wire.call("tools/describe", tools=["writer"])["tools"]
     assert described["access"][1] == "Files: may read and write the root and everything below."

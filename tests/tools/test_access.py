@@ -481,6 +481,25 @@ def test_the_rules_are_described_in_words() -> None:
     assert "may connect to every host" in more and "A, and what its definition sets" in more
 
 
+def test_the_description_of_a_mediated_tool_is_that_of_its_rules_in_force() -> None:
+    def sentences(text: str) -> list[str]:
+        return list(describe(tool(text)).access or ())[1:]
+
+    none = ["Files: none.", "Network: none.", "Environment: none.", "Programs: none."]
+    form = 'x]\nruntime = "vfs"\ncommand = "a"\n'
+    assert sentences(f"[tools.{form}") == none
+    assert sentences(f"[conversation.tools.{form}access = {{}}\n") == none
+    assert sentences(f"[tools.{form}unsafe = true\n")[0] == "Files: every one in the root."
+    rules = (
+        'access.commands.git = { args = [["log"]], envs = ["GIT_DIR"] }\n'
+        'access.env = [{ name = "A*" }, { name = "AB", read = false }]\n'
+    )
+    assert sentences(f"[tools.{form}{rules}")[2:] == [
+        "Environment: A* (not AB), in headers of requests.",
+        "Programs: may run git log, in a sandbox by its rules, with GIT_DIR.",
+    ]
+
+
 @pytest.mark.parametrize(
     ("rule", "config"),
     [

@@ -12,10 +12,11 @@ from haft_protocol.methods import ParameterInfo, Surface, ToolDescription, ToolI
 from haftd.schemas.descriptions import choice_sentence, joined, sentences
 from haftd.schemas.normalization import UnsupportedSchema, normalize
 from haftd.schemas.object_root import flatten
+from haftd.tools.calls.confinement import mediated_policy
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.runtime_names import MEDIATED
 
-from .access_text import describe_access, describe_module
+from .access_text import describe_access, describe_mediated, describe_module
 from .tool_list import AWAIT
 from .verb_tools import HANDLE_TOOLS, start_parameters
 
@@ -37,11 +38,11 @@ def describe(tool: Tool, surface: Surface = "actions") -> ToolDescription:
         # A module always has rules, which `unsafe` leaves in force: only the sandbox around it is
         # left out.
         access = describe_module(tool.policy, is_unsafe=tool.unsafe)
+    elif tool.runtime == MEDIATED:
+        access = describe_mediated(mediated_policy(tool, tool.policy))
     else:
         # Elsewhere `unsafe` means nothing unless there are rules that it leaves unenforced.
-        is_unsafe = tool.unsafe and tool.access is not None
-        is_mediated = tool.runtime == MEDIATED
-        access = describe_access(tool.policy, is_unsafe=is_unsafe, is_mediated=is_mediated)
+        access = describe_access(tool.policy, is_unsafe=tool.unsafe and tool.access is not None)
     try:
         schema = start_parameters(tool) if is_start else tool.parameters
         root, notes = flatten(normalize(schema))
