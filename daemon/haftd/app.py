@@ -32,6 +32,7 @@ from haftd.core.registry import Registry
 from haftd.daemon import Daemon
 from haftd.host.clock import MonotonicClock
 from haftd.host.files.lockfile import DaemonLock, LockHeld
+from haftd.host.launch.gate_child import keep_spare
 from haftd.host.priority import prefer_daemon
 from haftd.host.process.ancestry import become_subreaper
 from haftd.host.process.own_tag import make_home
@@ -154,6 +155,7 @@ class _App:
             descriptors=startup.descriptors(),
         )
         with contextlib.ExitStack() as stack:
+            stack.enter_context(keep_spare())
             ws, credentials = startup.websocket_listener(
                 self.settings.websocket, activated.ws, paths, problems, stack
             )

@@ -11,6 +11,7 @@ from typing import Literal
 import trio
 
 from haftd.host.cgroup import Cgroup
+from haftd.host.launch import gate_child
 from haftd.host.launch.connect_supervisor import supervise
 from haftd.host.launch.gate import Gate
 from haftd.host.launch.spawn import LaunchedProcess, launch
@@ -125,9 +126,13 @@ async def run(spec: LaunchSpec, gate: Gate | None = None) -> str:
 
 
 def open_fds() -> set[str]:
-    """Return the descriptors of this process and their targets."""
+    """Return the descriptors of this process and their targets, but those of a spare child."""
     found = set()
+    spare = gate_child._Spare.child
+    own = () if spare is None else (spare._socket.fileno(), spare._words, spare.pidfd)
     for name in os.listdir("/proc/self/fd"):
+        if int(name) in own:
+            continue
         try:
             found.add(f"{name} {os.readlink(f'/proc/self/fd/{name}')}")
         except OSError:

@@ -21,13 +21,15 @@ import pytest
 
 from haftd.host.launch import gate as gate_room
 from haftd.host.launch.gate import (
-    GATE_FD,
     REPORT_FD,
     Gate,
     best_gate,
+    gate_memory,
     interpreter_gate,
     machine_gate,
 )
+from haftd.host.launch.gate_child import GateChild, fork
+from haftd.host.launch.spawn_fds import SpawnFds
 
 
 @pytest.fixture(params=["machine", "interpreter"])
@@ -43,19 +45,17 @@ def gate(request: pytest.FixtureRequest) -> Gate:
 class Waiting:
     """A child at its gate."""
 
+    child: GateChild
     pid: int
-    keep: int
     report: int
     out: int
 
     def open(self) -> None:
-        os.write(self.keep, b"\n")
+        self.child.open()
         self.shut()
 
     def shut(self) -> None:
-        if self.keep >= 0:
-            os.close(self.keep)
-            self.keep = -1
+        self.child.close()
 
     def reported(self) -> int | None:
         data = os.read(self.report, 8)
@@ -74,20 +74,19 @@ class Waiting:
 def waiting(
     gate: Gate, *argv: str, path: str | None = None, folder: str = "/", env: dict[str, str]
 ) -> Iterator[Waiting]:
-    (gate_r, keep), (report, report_w), (out, out_w) = (os.pipe() for _ in range(3))
-    pid = os.posix_spawn(
-        gate.program,
-        gate.words(folder, path or argv[0], argv, {}, {}),
-        env,
-        file_actions=[
-            (os.POSIX_SPAWN_DUP2, gate_r, GATE_FD),
-            (os.POSIX_SPAWN_DUP2, report_w, REPORT_FD),
-            (os.POSIX_SPAWN_DUP2, out_w, 1),
-        ],
-    )
-    for fd in (gate_r, report_w, out_w):
-        os.close(fd)
-    child = Waiting(pid, keep, report, out)
+    fds = SpawnFds()
+    report, out = fds.pipe_from_child(REPORT_FD), fds.pipe_from_child(1)
+    for fd in (report, out):
+        os.set_blocking(fd, True)
+    fds.open_for_child(os.devnull, os.O_RDWR, 0, 2)
+    path = path or argv[0]
+    if gate.kind == "machine":
+        forked = fork(gate)
+        forked.give(fds.release_child_side(), gate_memory(folder, path, argv, env))
+    else:
+        forked = fork(gate, gate.words(folder, path, argv, {}, env), env, fds.actions)
+        forked.give(fds.release_child_side())
+    child = Waiting(forked, forked.pid, report, out)
     try:
         yield child
     finally:
@@ -95,8 +94,8 @@ def waiting(
         if child.pid:
             os.kill(child.pid, signal.SIGKILL)
             os.waitpid(child.pid, 0)
-        os.close(report)
-        os.close(out)
+        os.close(forked.pidfd)
+        fds.close()
 
 
 def test_nothing_runs_when_the_gate_is_closed(gate: Gate, tmp_path: Path) -> None:
@@ -203,7 +202,7 @@ def test_the_machine_gate_cannot_be_written_to() -> None:
 def test_the_machine_gate_is_small_and_maps_nothing_writable() -> None:
     for machine, listing in gate_room._MACHINES.values():
         image = gate_room._image(machine, listing)
-        assert len(image) < 500
+        assert len(image) < 600
         assert struct.unpack_from("<HH", image, 16) == (2, machine)
         assert [struct.unpack_from("<II", image, 64 + 56 * n)[1] & 2 for n in (0,)] == [0]
 
@@ -256,6 +255,26 @@ def test_without_an_executable_memfd_the_interpreter_is_the_gate(
     assert len(os.listdir("/proc/self/fd")) == before
     gate_room._machine_gates.clear()
     monkeypatch.undo()
+
+
+_WITHOUT_CLOSE_RANGE = """
+import ctypes, struct
+libc = ctypes.CDLL(None)
+code = [(0x20, 0, 0, 0), (0x15, 0, 1, 436), (0x06, 0, 0, 0x50000 | 38), (0x06, 0, 0, 0x7FFF0000)]
+data = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in code))
+program = struct.pack("@HP", len(code), ctypes.addressof(data))
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0
+from haftd.host.launch.gate import best_gate
+print(best_gate().kind)
+"""
+
+
+def test_a_kernel_without_close_range_gets_the_interpreters_gate() -> None:
+    """The machine gate's descriptors would have other numbers."""
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_CLOSE_RANGE], capture_output=True, check=True
+    )
+    assert done.stdout == b"interpreter\n"
 
 
 @pytest.mark.usefixtures("forgetful")

@@ -12,7 +12,8 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -22,7 +23,7 @@ import trio
 
 from haftd.host import descriptors
 from haftd.host.cgroup import Cgroup
-from haftd.host.launch import limits
+from haftd.host.launch import gate_child, limits
 from haftd.host.launch import spawn as launch_room
 from haftd.host.launch.gate import Gate, interpreter_gate, machine_gate
 from haftd.host.launch.program import LaunchFailed
@@ -50,11 +51,15 @@ LEAKED = 0x1_8000_0000
 """Signals 32 and 33: libc keeps them to itself, and no interpreter can reset them."""
 
 
-@pytest.fixture(params=["machine", "interpreter"])
-def gate(request: pytest.FixtureRequest) -> Gate:
-    found = machine_gate() if request.param == "machine" else interpreter_gate()
+@pytest.fixture(params=["machine", "spare", "interpreter"])
+def gate(request: pytest.FixtureRequest) -> Iterator[Gate]:
+    """The gates, and the machine gate with a child that was forked before the start."""
+    found = interpreter_gate() if request.param == "interpreter" else machine_gate()
     assert found is not None
-    return found
+    with gate_child.keep_spare() if request.param == "spare" else nullcontext():
+        if request.param == "spare":
+            gate_child.leave_spare(found)
+        yield found
 
 
 @pytest.fixture(params=["pipe", "terminal"])
@@ -263,6 +268,7 @@ async def test_on_a_terminal_all_three_streams_and_dev_tty_are_that_terminal() -
         assert await read_all(it) == f"{it.slave}\nyes\n33 121\n"
 
 
+@pytest.mark.parametrize("gate", ["machine", "interpreter"], indirect=True)  # forked after the mask
 async def test_folder_environment_and_umask(gate: Gate, tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
@@ -518,7 +524,7 @@ def test_a_failure_at_any_step_leaves_nothing(monkeypatch: pytest.MonkeyPatch, s
         raise OSError(errno.ENOMEM, "no")
 
     monkeypatch.setattr(os, "posix_spawn", note)
-    room = {"identify_child": launch_room, "prlimit": resource}.get(step, os)
+    room = {"identify_child": gate_child, "prlimit": resource}.get(step, os)
     monkeypatch.setattr(room, step, refuse)
     with pytest.raises(LaunchFailed):
         launch(plan("true", nofile=100), no_record)

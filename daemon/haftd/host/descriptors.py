@@ -19,7 +19,7 @@ _MAX_FOR_CLIENTS = 32
 _SHARE_FOR_CLIENTS = 8
 """Clients get one descriptor of so many where descriptors are few."""
 _OF_A_START = 6
-"""Descriptors that a start keeps, beside the one that is compared with the bound."""
+"""Descriptors of a start above the one that is compared with the bound."""
 
 
 def has_room(fd: int, use: Use) -> bool:

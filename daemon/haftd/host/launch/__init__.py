@@ -1,6 +1,6 @@
 """Start a program: record it first, run it second.
 
-`program` resolves the command; `spawn` starts the child with `spawn_fds`, at a `gate`, which
-applies `limits` and the sandbox: `landlock` (its paths: `rule_path`, `python_installation`),
+`program` resolves the command; `spawn` starts it with `spawn_fds` and `limits` in a `gate_child`, a
+process at a `gate`, which applies the sandbox: `landlock` (its paths: `rule_path`, `python_installation`),
 `syscall_filter`, and `connect_supervisor`.
 """

@@ -1,32 +1,40 @@
 """The gate: the process that a child runs until it may execute its program.
-- The gate begins a session, with the terminal of descriptor 0, if any. In one of its own from the fork
-  on it would execute the gate only after those of all handles, and the daemon waits for that.
+- The gate begins a session. In one of its own from the fork on it would execute the gate only after
+  those of all handles, and the daemon waits for that.
 - `posix_spawn` resets all signals but libc's own, 32 and 33, with musl 34, which it ignores. The gate
-  resets those while the daemon records the child.
-- The gate blocks reading descriptor 3, and executes the program after one byte. End of file: the
-  daemon is gone, the gate exits.
-- Arguments are `[…, folder, path, argv0, argv1, …]`, the environment is the program's. The gate
-  closes 3 and everything from 5 on, enters `folder`, executes `path`.
+  resets those.
+- The gate blocks reading a byte from the socket at descriptor 3. End of file: the daemon is gone, the
+  gate exits.
+- The machine gate closes all other descriptors first, so those that come with the byte get the numbers
+  0, 1, 2, 4, 5 …: the program's three, the pipe of the report, a memory file (`gate_memory`) with
+  folder, path, arguments and environment, and those of a sandbox. It takes the terminal of 0, if any,
+  closes 3 and all from 5 on, enters the folder, executes the path.
 - End of file on descriptor 4: the program runs. A failure is one int, the negative errno of the
   execution or the positive one of entering the folder; then the gate exits with 127.
-- For a sandbox, the gate first gives up privileges, applies the ruleset of descriptor 5 and the
+- For a sandbox, the gate first gives up privileges, applies the ruleset of descriptor 6 and the
   filter. A failure is `CONFINEMENT_FAILED` and the errno; nothing runs.
 - Where the filter asks a supervisor, the gate reports `SUPERVISION_BEGUN` and awaits one byte at
-  descriptor 6, while the daemon takes the descriptor of the questions, closed by the execution.
+  descriptor 7, while the daemon takes the descriptor of the questions, closed by the execution.
 - The machine gate is a static program in a sealed memfd, one a filter. Where refused, or on another
-  machine (for a sandbox: any but x86_64), this interpreter does the same, some 12 ms slower.
+  machine (for a sandbox: any but x86_64), this interpreter does the same, some 12 ms slower: with the
+  descriptors from the fork on, the arguments `[…, folder, path, argv0, argv1, …]` and the program's
+  environment.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
 import signal
+import socket
 import struct
 import sys
+from array import array
 from collections.abc import Mapping
 from functools import cache
+from itertools import accumulate
 from typing import Final, Literal
 
 from haftd.host.launch.syscall_filter import Confinement
@@ -35,9 +43,11 @@ from haftd.named_tuple import NamedTuple
 
 GATE_FD = 3
 REPORT_FD = 4
-RULESET_FD = 5
+WORDS_FD = 5
+"""Memory file with the words of a machine gate."""
+RULESET_FD = 6
 """Landlock ruleset of a sandboxed child, closed by the gate."""
-SUPERVISED_FD = 6
+SUPERVISED_FD = 7
 MAX_CHILD_FD = SUPERVISED_FD
 CONFINEMENT_FAILED = 1 << 16
 SUPERVISION_BEGUN = 1 << 17
@@ -45,20 +55,14 @@ SUPERVISION_BEGUN = 1 << 17
 # One instruction a line. Number in eax, arguments in rdi, rsi, rdx, r10; result, or negative errno,
 # in rax.
 _X86_64 = """
-    4889e3        ;   mov rbx,rsp               argc; argv[i] is at rbx+8+8i
                   ; -- 32 zero bytes: a struct sigaction that says SIG_DFL
     31ed          ;   xor ebp,ebp
     55            ;   push rbp
     55            ;   push rbp
     55            ;   push rbp
     55            ;   push rbp
-                  ; -- setsid(), ioctl(0, TIOCSCTTY, 0): refused where 0 is no terminal
+                  ; -- setsid()
     b870000000    ;   mov eax,0x70
-    0f05          ;   syscall
-    31ff          ;   xor edi,edi
-    be0e540000    ;   mov esi,0x540e
-    31d2          ;   xor edx,edx
-    b810000000    ;   mov eax,0x10
     0f05          ;   syscall
                   ; -- rt_sigaction(34…32, SIG_DFL, NULL, 8): libc's own
     bd22000000    ;   mov ebp,0x22
@@ -72,14 +76,35 @@ _X86_64 = """
     ffcd          ;   dec ebp
     83fd1f        ;   cmp ebp,0x1f
     75e5          ;   jne sig
-                  ; -- read(3, below the stack, 1): waits at the gate
-    488d7424f8    ;   lea rsi,[rsp-0x8]
+                  ; -- close_range(0, 2, 0), close_range(4, ~0, 0): what comes gets 0, 1, 2, 4, 5 …
+    31ff          ;   xor edi,edi
+    be02000000    ;   mov esi,0x2
+    31d2          ;   xor edx,edx
+    b8b4010000    ;   mov eax,0x1b4
+    0f05          ;   syscall
+    bf04000000    ;   mov edi,0x4
+    beffffffff    ;   mov esi,0xffffffff
+    b8b4010000    ;   mov eax,0x1b4
+    0f05          ;   syscall
+                  ; -- recvmsg(3, a byte and descriptors, 0): waits at the gate
+    4881ec80000000  ;   sub rsp,0x80
+    4889e0        ;   mov rax,rsp
+    6a01          ;   push 0x1
+    50            ;   push rax
+    4889e1        ;   mov rcx,rsp
+    6a00          ;   push 0x0
+    6880000000    ;   push 0x80
+    50            ;   push rax
+    6a01          ;   push 0x1
+    51            ;   push rcx
+    6a00          ;   push 0x0
+    6a00          ;   push 0x0
     bf03000000    ;   mov edi,0x3
-    ba01000000    ;   mov edx,0x1
-    31c0          ;   xor eax,eax
+    4889e6        ;   mov rsi,rsp
+    b82f000000    ;   mov eax,0x2f
     0f05          ;   syscall
     ffc8          ;   dec eax
-    0f8570000000  ;   jne quit                  not one byte: the gate was closed
+    0f85a8000000  ;   jne quit
                   ; -- close(3)
     bf03000000    ;   mov edi,0x3
     b803000000    ;   mov eax,0x3
@@ -90,23 +115,40 @@ _X86_64 = """
     ba01000000    ;   mov edx,0x1
     b848000000    ;   mov eax,0x48
     0f05          ;   syscall
+                  ; -- ioctl(0, TIOCSCTTY, 0): refused where 0 is no terminal
+    31ff          ;   xor edi,edi
+    be0e540000    ;   mov esi,0x540e
+    31d2          ;   xor edx,edx
+    b810000000    ;   mov eax,0x10
+    0f05          ;   syscall
+                  ; -- mmap(_WORDS, _MAX_WORDS, PROT_READ, MAP_SHARED | MAP_FIXED, 5, 0)
+    bf00000010    ;   mov edi,0x10000000
+    be00008000    ;   mov esi,0x800000
+    ba01000000    ;   mov edx,0x1
+    41ba11000000  ;   mov r10d,0x11
+    41b805000000  ;   mov r8d,0x5
+    4531c9        ;   xor r9d,r9d
+    b809000000    ;   mov eax,0x9
+    0f05          ;   syscall
+    4889c3        ;   mov rbx,rax
+    4885c0        ;   test rax,rax
+    7834          ;   js report
                   ; -- close_range(5, ~0, 0): nothing of the daemon's goes in
     bf05000000    ;   mov edi,0x5
     beffffffff    ;   mov esi,0xffffffff
     31d2          ;   xor edx,edx
     b8b4010000    ;   mov eax,0x1b4
     0f05          ;   syscall
-                  ; -- chdir(argv[1])
-    488b7b10      ;   mov rdi,[rbx+0x10]
+                  ; -- chdir(words[0])
+    488b3b        ;   mov rdi,[rbx]
     b850000000    ;   mov eax,0x50
     0f05          ;   syscall
     f7d8          ;   neg eax                   an errno above 0: the folder
-    7517          ;   jne report
-                  ; -- execve(argv[2], argv + 3, envp)
-    488b7b18      ;   mov rdi,[rbx+0x18]
-    488d7320      ;   lea rsi,[rbx+0x20]
-    488b03        ;   mov rax,[rbx]
-    488d54c310    ;   lea rdx,[rbx+rax*8+0x10]
+    7513          ;   jne report
+                  ; -- execve(words[1], words[2], words[3])
+    488b7b08      ;   mov rdi,[rbx+0x8]
+    488b7310      ;   mov rsi,[rbx+0x10]
+    488b5318      ;   mov rdx,[rbx+0x18]
     b83b000000    ;   mov eax,0x3b
     0f05          ;   syscall
                   ; report:
@@ -124,9 +166,9 @@ _X86_64 = """
     0f05          ;   syscall
 """
 
-# Goes in before `close_range`; `ebp` points to the system calls, 32 bytes each: number and three
+# Goes in before `mmap`; `ebp` points to the system calls, 32 bytes each: number and three
 # arguments, a number 0 at the end.
-_CONFINE_AT = "                  ; -- close_range"
+_CONFINE_AT = "                  ; -- mmap"
 _CONFINE_X86_64 = """
     bd{table}    ;   mov ebp,table
                   ; next:
@@ -146,34 +188,30 @@ _CONFINE_X86_64 = """
     eb{report}          ;   jmp report
                   ; done:
 """
-_QUIT_X86_64 = "0f8570000000"
+_QUIT_X86_64 = "0f85a8000000"
 # After the system calls, where the filter asks a supervisor.
 _AWAIT_SUPERVISOR_X86_64 = """
-                  ; -- read(6, below the stack, 1)
+                  ; -- read(7, below the stack, 1)
     488d7424f8    ;   lea rsi,[rsp-0x8]
-    bf06000000    ;   mov edi,0x6
+    bf07000000    ;   mov edi,0x7
     ba01000000    ;   mov edx,0x1
     31c0          ;   xor eax,eax
     0f05          ;   syscall
     ffc8          ;   dec eax
     0f85{quit}    ;   jne quit
 """
+_MFD_NOEXEC_SEAL, _MFD_EXEC = 0x8, 0x10
+"""From Linux 6.3 on."""
 _NEW_LISTENER, _WAIT_KILLABLE = 1 << 3, 1 << 5
 
 # Number in x8, arguments from x0, result in x0; words are little-endian.
 _AARCH64 = """
-    f3030091      ;   mov x19, sp               argc; argv[i] is at x19+8+8i
                   ; -- 32 zero bytes: a struct sigaction that says SIG_DFL
-    ffc300d1      ;   sub sp, sp, #0x30
+    ff0304d1      ;   sub sp, sp, #0x100
     ff7f00a9      ;   stp xzr, xzr, [sp]
     ff7f01a9      ;   stp xzr, xzr, [sp, #16]
-                  ; -- setsid(), ioctl(0, TIOCSCTTY, 0): refused where 0 is no terminal
+                  ; -- setsid()
     a8138052      ;   mov w8, #0x9d
-    010000d4      ;   svc #0x0
-    e0031f2a      ;   mov w0, wzr
-    c1818a52      ;   mov w1, #0x540e
-    e2031f2a      ;   mov w2, wzr
-    a8038052      ;   mov w8, #0x1d
     010000d4      ;   svc #0x0
                   ; -- rt_sigaction(34…32, SIG_DFL, NULL, 8): libc's own
     54048052      ;   mov w20, #0x22
@@ -187,14 +225,32 @@ _AARCH64 = """
     94060051      ;   sub w20, w20, #0x1
     9f7e0071      ;   cmp w20, #0x1f
     01ffff54      ;   b.ne sig
-                  ; -- read(3, sp + 32, 1): waits at the gate
+                  ; -- close_range(0, 2, 0), close_range(4, ~0, 0): what comes gets 0, 1, 2, 4, 5 …
+    e0031f2a      ;   mov w0, wzr
+    41008052      ;   mov w1, #0x2
+    e2031f2a      ;   mov w2, wzr
+    88368052      ;   mov w8, #0x1b4
+    010000d4      ;   svc #0x0
+    80008052      ;   mov w0, #0x4
+    01008012      ;   mov w1, #0xffffffff
+    010000d4      ;   svc #0x0
+                  ; -- recvmsg(3, a byte and descriptors, 0): waits at the gate
+    e9030291      ;   add x9, sp, #0x80
+    2a008052      ;   mov w10, #0x1
+    eb030191      ;   add x11, sp, #0x40
+    0c108052      ;   mov w12, #0x80
+    e92b04a9      ;   stp x9, x10, [sp, #64]
+    ff7f00a9      ;   stp xzr, xzr, [sp]
+    eb2b01a9      ;   stp x11, x10, [sp, #16]
+    e93302a9      ;   stp x9, x12, [sp, #32]
+    ff1b00f9      ;   str xzr, [sp, #48]
     60008052      ;   mov w0, #0x3
-    e1830091      ;   add x1, sp, #0x20
-    22008052      ;   mov w2, #0x1
-    e8078052      ;   mov w8, #0x3f
+    e1030091      ;   mov x1, sp
+    e2031f2a      ;   mov w2, wzr
+    881a8052      ;   mov w8, #0xd4
     010000d4      ;   svc #0x0
     1f040071      ;   cmp w0, #0x1
-    01040054      ;   b.ne quit                 not one byte: the gate was closed
+    a1050054      ;   b.ne quit
                   ; -- close(3)
     60008052      ;   mov w0, #0x3
     28078052      ;   mov w8, #0x39
@@ -205,24 +261,39 @@ _AARCH64 = """
     22008052      ;   mov w2, #0x1
     28038052      ;   mov w8, #0x19
     010000d4      ;   svc #0x0
+                  ; -- ioctl(0, TIOCSCTTY, 0): refused where 0 is no terminal
+    e0031f2a      ;   mov w0, wzr
+    c1818a52      ;   mov w1, #0x540e
+    e2031f2a      ;   mov w2, wzr
+    a8038052      ;   mov w8, #0x1d
+    010000d4      ;   svc #0x0
+                  ; -- mmap(_WORDS, _MAX_WORDS, PROT_READ, MAP_SHARED | MAP_FIXED, 5, 0)
+    0000a252      ;   mov w0, #0x10000000
+    0110a052      ;   mov w1, #0x800000
+    22008052      ;   mov w2, #0x1
+    23028052      ;   mov w3, #0x11
+    a4008052      ;   mov w4, #0x5
+    e5031faa      ;   mov x5, xzr
+    c81b8052      ;   mov w8, #0xde
+    010000d4      ;   svc #0x0
+    2002f8b7      ;   tbnz x0, #63, report
+    f30300aa      ;   mov x19, x0
                   ; -- close_range(5, ~0, 0): nothing of the daemon's goes in
     a0008052      ;   mov w0, #0x5
     01008012      ;   mov w1, #0xffffffff
     e2031f2a      ;   mov w2, wzr
     88368052      ;   mov w8, #0x1b4
     010000d4      ;   svc #0x0
-                  ; -- chdir(argv[1])
-    600a40f9      ;   ldr x0, [x19, #16]
+                  ; -- chdir(words[0])
+    600240f9      ;   ldr x0, [x19]
     28068052      ;   mov w8, #0x31
     010000d4      ;   svc #0x0
     e003006b      ;   negs w0, w0               an errno above 0: the folder
-    01010054      ;   b.ne report
-                  ; -- execve(argv[2], argv + 3, envp)
-    600e40f9      ;   ldr x0, [x19, #24]
-    61820091      ;   add x1, x19, #0x20
-    620240f9      ;   ldr x2, [x19]
-    620e028b      ;   add x2, x19, x2, lsl #3
-    42400091      ;   add x2, x2, #0x10
+    c1000054      ;   b.ne report
+                  ; -- execve(words[1], words[2], words[3])
+    600640f9      ;   ldr x0, [x19, #8]
+    610a40f9      ;   ldr x1, [x19, #16]
+    620e40f9      ;   ldr x2, [x19, #24]
     a81b8052      ;   mov w8, #0xdd
     010000d4      ;   svc #0x0
                   ; report:
@@ -242,6 +313,8 @@ _AARCH64 = """
 
 _MACHINES = {"x86_64": (62, _X86_64), "aarch64": (183, _AARCH64)}
 _BASE, _HEADERS = 0x400000, 64 + 2 * 56
+_WORDS, _MAX_WORDS = 0x10000000, 8 << 20
+"""Address of the words in a machine gate; and more bytes than Linux takes."""
 
 # The environment comes from /proc, as the interpreter may change its own; variables that the linker
 # would heed in the unconfined interpreter come as a word.
@@ -255,7 +328,7 @@ except OSError:
 if os.read(3, 1):
     os.close(3)
     os.set_inheritable(4, False)
-    os.closerange(7 if sys.argv[2] else 5, 1 << 20)
+    os.closerange(8 if sys.argv[2] else 5, 1 << 20)
     for number in _signal.valid_signals():
         try:
             _signal.signal(number, _signal.SIG_DFL)
@@ -285,7 +358,7 @@ if os.read(3, 1):
             for call in (
                 lambda: libc.prctl(38, 1, 0, 0, 0),
                 lambda: libc.syscall(int(capset), header, sets),
-                lambda: libc.syscall(446, 5, 0),
+                lambda: libc.syscall(446, 6, 0),
                 lambda: libc.syscall(int(seccomp), 1, int(flags), program),
             ):
                 if call() < 0:
@@ -293,9 +366,9 @@ if os.read(3, 1):
                     os._exit(127)
             if int(flags):
                 os.write(4, (1 << 17).to_bytes(4, sys.byteorder))
-                if not os.read(6, 1):
+                if not os.read(7, 1):
                     os._exit(127)
-            os.closerange(5, 8)
+            os.closerange(5, 9)
         sign = 1
         os.chdir(folder)
         sign = -1
@@ -333,9 +406,7 @@ class Gate(NamedTuple):
         limits: dict[int, tuple[int, int]],
         env: Mapping[str, str],
     ) -> list[str]:
-        """Return the gate's argv; `limits` count only where `sets_limits`, `env` is the program's."""
-        if not self.sets_limits:
-            return [*self.prefix, folder, path, *argv]
+        """Return the interpreter gate's argv; `env` is the program's."""
         text = ",".join(f"{which}:{soft}:{hard}" for which, (soft, hard) in limits.items())
         held = "\0".join(f"{name}={env[name]}" for name in env if name.startswith(_OF_LINKER))
         return [
@@ -349,9 +420,7 @@ class Gate(NamedTuple):
         ]
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return the gate's environment: the program's, without parts in `words`."""
-        if not self.sets_limits:
-            return dict(env)
+        """Return the interpreter gate's environment: the program's, without parts in `words`."""
         return {name: env[name] for name in env if not name.startswith(_OF_LINKER)}
 
     def _confinement_word(self) -> str:
@@ -361,6 +430,26 @@ class Gate(NamedTuple):
         capset, seccomp = confinement.numbers
         flags = _filter_flags(confinement)
         return f"{capset}:{seccomp}:{confinement.capabilities}:{flags}:{confinement.filter.hex()}"
+
+
+def gate_memory(folder: str, path: str, argv: tuple[str, ...], env: Mapping[str, str]) -> bytes:
+    """Return the words of a machine gate, as they stand at `_WORDS`: the addresses of `folder` and
+    `path`, of the arrays of addresses that execve(2) takes, the arrays, and the texts.
+
+    Raises OSError for more than Linux takes.
+    """
+    texts = [folder, path, *argv, *[f"{name}={value}" for name, value in env.items()]]
+    encoded = [os.fsencode(text) for text in texts]
+    arrays = _WORDS + 4 * 8
+    argv_size = (len(argv) + 1) * 8
+    begin = arrays + argv_size + (len(env) + 1) * 8
+    addresses = [*accumulate([len(text) + 1 for text in encoded], initial=begin)]
+    if addresses[-1] > _WORDS + _MAX_WORDS:
+        raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
+    end = 2 + len(argv)
+    words = array("Q", [*addresses[:2], arrays, arrays + argv_size])
+    words.extend([*addresses[2:end], 0, *addresses[end:-1], 0])
+    return words.tobytes() + b"\0".join(encoded) + b"\0"
 
 
 def _filter_flags(confinement: Confinement) -> int:
@@ -388,7 +477,7 @@ def _confined_code(confinement: Confinement) -> bytes:
     words = {
         "table": table.to_bytes(4, "little").hex(),
         "quit": near.to_bytes(4, "little").hex(),
-        "report": bytes([0x39 + len(_assemble(awaiting.format(quit="00" * 4)))]).hex(),
+        "report": bytes([0x61 + len(_assemble(awaiting.format(quit="00" * 4)))]).hex(),
     }
     confine = (_CONFINE_X86_64 + awaiting).format(**words)
     calls = 6 * 32
@@ -427,13 +516,22 @@ def _image(machine: int, listing: str, confinement: Confinement | None = None) -
     return head + load + stack + code
 
 
-def _seal(image: bytes) -> int:
-    """Put `image` into a sealed, close-on-exec memfd above a child's descriptors."""
+def make_words_file() -> int:
+    """Make the memory file for the words of a machine gate."""
+    return _make_memfd("haft-words", _MFD_NOEXEC_SEAL)
+
+
+def _make_memfd(name: str, flag: int) -> int:
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     try:
-        fd = os.memfd_create("haft-gate", flags | 0x10)  # MFD_EXEC, from Linux 6.3 on
+        return os.memfd_create(name, flags | flag)
     except OSError:
-        fd = os.memfd_create("haft-gate", flags)
+        return os.memfd_create(name, flags)
+
+
+def _seal(image: bytes) -> int:
+    """Put `image` into a sealed, close-on-exec memfd above a child's descriptors."""
+    fd = _make_memfd("haft-gate", _MFD_EXEC)
     try:
         os.write(fd, image)
         seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
@@ -471,24 +569,44 @@ def _make_machine_gate(confinement: Confinement | None) -> Gate | None:
     gate = Gate("machine", f"/proc/self/fd/{fd}", ("haft-gate",), confinement)
     works = False
     try:
-        works = _is_executable(gate)
+        works = _works(gate)
     finally:
         if not works:
             os.close(fd)
     return gate if works else None
 
 
-def _is_executable(gate: Gate) -> bool:
-    null = (os.POSIX_SPAWN_OPEN, GATE_FD, os.devnull, os.O_RDONLY, 0)
-    pid = os.posix_spawn(
-        gate.program,
-        gate.words("/", "/", (), {}, {}),
-        {},
-        file_actions=[null],
-        setsigdef=signal.valid_signals(),
-        setsigmask=(),
-    )
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 127
+def _works(gate: Gate) -> bool:
+    """True if the gate can be executed, takes descriptors, and reports: here that it cannot execute
+    a program without a name, or without a ruleset not confine itself."""
+    ours, theirs = socket.socketpair()
+    fds: list[int] = []
+    try:
+        fds += [os.open(os.devnull, os.O_RDWR), make_words_file(), *os.pipe()]
+        null, words, report, reporting = fds
+        os.write(words, gate_memory("/", "", (), {}))
+        pid = os.posix_spawn(
+            gate.program,
+            gate.prefix,
+            {},
+            file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), GATE_FD)],
+            setsigdef=signal.valid_signals(),
+            setsigmask=(),
+        )
+        try:
+            theirs.close()
+            with contextlib.suppress(BrokenPipeError):
+                socket.send_fds(ours, [b"\n"], [null, null, null, reporting, words])
+            ours.close()
+            os.close(fds.pop())
+            return len(os.read(report, 4)) == 4
+        finally:
+            os.waitpid(pid, 0)
+    finally:
+        for held in (ours, theirs):
+            held.close()
+        for fd in fds:
+            os.close(fd)
 
 
 @cache

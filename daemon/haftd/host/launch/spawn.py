@@ -8,7 +8,6 @@ runs between fork and exec, and no child depends on a thread's life (`PR_SET_PDE
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
@@ -23,18 +22,19 @@ import trio
 from haftd.host import priority, pump
 from haftd.host.cgroup import Cgroup
 from haftd.host.descriptors import explain_shortage, has_room
-from haftd.host.launch import landlock, syscall_filter
+from haftd.host.launch import gate_child, landlock, syscall_filter
 from haftd.host.launch.connect_supervisor import take_listener
 from haftd.host.launch.gate import (
     CONFINEMENT_FAILED,
-    GATE_FD,
     REPORT_FD,
     RULESET_FD,
     SUPERVISED_FD,
     SUPERVISION_BEGUN,
     Gate,
     best_gate,
+    gate_memory,
 )
+from haftd.host.launch.gate_child import GateChild
 from haftd.host.launch.limits import limits_of
 from haftd.host.launch.program import (
     LaunchFailed,
@@ -46,7 +46,7 @@ from haftd.host.launch.program import (
 from haftd.host.launch.spawn_fds import SpawnFds
 from haftd.host.limit_group import LimitGroup
 from haftd.host.process import rlimit_tag, usage
-from haftd.host.process.identity import Identity, identify_child
+from haftd.host.process.identity import Identity
 from haftd.host.process.own_tag import VARIABLE
 from haftd.host.process.status import read_status
 from haftd.host.readiness import LateEvent
@@ -62,7 +62,6 @@ _moving = trio.CapacityLimiter(_MAX_MOVES)
 ENDED_UNTAKEN = os.WEXITED | os.WNOHANG | os.WNOWAIT
 ENDED: Final = frozenset([os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED])
 """Codes of `waitid` for an end; a child traced by its parent reports traps, too."""
-_SIGNALS = signal.valid_signals()
 
 
 class Exit(NamedTuple):
@@ -131,7 +130,7 @@ class LaunchedProcess:
         self.listener: int | None = None
         """Questions about `connect` in a sandbox with haft's proxy."""
         self.proxy_port = 0
-        self._gate: int | None = None
+        self._gate: GateChild | None = None
         self._groups: Sequence[Cgroup | LimitGroup] = ()
         """To move the child to before the gate opens."""
         self._keep_out: int | None = None
@@ -210,12 +209,12 @@ class LaunchedProcess:
         try:
             # The kernel waits until each processor has passed through the scheduler: some 15 ms.
             await trio.to_thread.run_sync(move, limiter=_moving)
-            _open(self._gate)
+            self._gate.open()
         except OSError as error:
             return _no_room(error, self.path)
         finally:
             self._groups = ()
-            self._close("_gate")
+            self._close_gate()
         return None
 
     def _supervise(self) -> LaunchFailed | None:
@@ -311,12 +310,17 @@ class LaunchedProcess:
         self.close_stdin()
         self.close_output()
         self._close("_report")
-        self._close("_gate")
+        self._close_gate()
         self._close("_keep_out")
         self._close("listener")
         self._closed = True
         if self._exit is not None:
             self._close("pidfd", is_watched=self._unwatched is not None)
+
+    def _close_gate(self) -> None:
+        gate, self._gate = self._gate, None
+        if gate is not None:
+            gate.close()
 
     def _close(self, name: str, *, is_watched: bool = True) -> None:
         fd = getattr(self, name)
@@ -376,11 +380,8 @@ def launch(
         mark,
     )
     fds = SpawnFds()
-    pid = 0
+    child: GateChild | None = None
     try:
-        gate_fd = fds.pipe_to_child(GATE_FD)
-        if not has_room(gate_fd, "start"):
-            raise LaunchFailed(explain_shortage(), "resources", no_descriptor=True)
         launched = LaunchedProcess(
             path,
             spec.cwd,
@@ -389,48 +390,52 @@ def launch(
             is_sandboxed=spec.sandbox is not None,
         )
         _connect(spec, launched, fds)
+        if not has_room(fds.highest, "start"):
+            raise LaunchFailed(explain_shortage(), "resources", no_descriptor=True)
         ruleset = _give_ruleset(spec.sandbox, launched, fds)
         if gate.confinement is not None and gate.confinement.is_supervised:
             launched._keep_out = fds.pipe_to_child(SUPERVISED_FD)
         launched.proxy_port = 0 if spec.sandbox is None else spec.sandbox.proxy_port
-        words = gate.words(spec.cwd, path, spec.argv, limits if gate.sets_limits else {}, spec.env)
         # The gate begins a session also on pipes: /dev/tty is never the daemon's terminal, and a
         # child's job control cannot stop the daemon.
-        pid = os.posix_spawn(
-            gate.program,
-            words,
-            gate.environment(spec.env),
-            file_actions=fds.actions,
-            setsigmask=(),
-            setsigdef=_SIGNALS,
-        )
-        fds.close_child_side()
-        launched.pid = pid
-        launched.pidfd = fds.adopt(os.pidfd_open(pid))
-        launched.identity = identify_child(pid, launched.pidfd)
+        if gate.kind == "machine":
+            memory = gate_memory(spec.cwd, path, spec.argv, spec.env)
+            child = gate_child.take(gate)
+        else:
+            memory = b""
+            words = gate.words(spec.cwd, path, spec.argv, limits, spec.env)
+            child = gate_child.fork(gate, words, gate.environment(spec.env), fds.actions)
+        pid = launched.pid = child.pid
+        launched.pidfd = fds.adopt(child.pidfd)
+        launched.identity = child.identity
+        child.give(fds.release_child_side(), memory)
         if not gate.sets_limits:
             for which, bounds in limits.items():
                 resource.prlimit(pid, which, bounds)
         if ruleset is not None:
             landlock.add_own_proc(ruleset, pid)
-            fds.close_one(ruleset)
         if uncounted:
             priority.defer_process(pid)
         _record(record, launched.identity)
         launched._groups = [group for group in (cgroup, limit_group) if group is not None]
         if launched._groups:
-            launched._gate = gate_fd
+            launched._gate = child
         else:
-            _open(gate_fd)
-            fds.close_one(gate_fd)
+            child.open()
+            child.close()
     except BaseException as error:
-        _undo(pid, fds)
+        if child is not None:
+            gate_child.kill(child.pid)
+            child.close()
+        fds.close()
         if isinstance(error, landlock.CannotEnforce):
             raise _no_sandbox(str(error)) from None
         if isinstance(error, OSError):
             raise _no_room(error, path) from error
         raise
     leaders[pid] = launched
+    if gate.kind == "machine" and gate.confinement is None:
+        gate_child.leave_spare(gate)
     return launched
 
 
@@ -438,14 +443,12 @@ def _connect(spec: LaunchSpec, launched: LaunchedProcess, fds: SpawnFds) -> None
     if spec.terminal:
         master, launched.slave = pseudo_terminal.open_terminal(spec.rows, spec.cols)
         launched.master = fds.adopt(master)
-        fds.open_in_child(0, launched.slave, os.O_RDWR)
-        fds.dup_in_child(0, 1)
-        fds.dup_in_child(0, 2)
+        fds.open_for_child(launched.slave, os.O_RDWR, 0, 1, 2)
         return
     if spec.stdin == "pipe" or spec.output == "events":
         launched.stdin = fds.pipe_to_child(0)
     else:
-        fds.open_in_child(0, os.devnull, os.O_RDONLY)
+        fds.open_for_child(os.devnull, os.O_RDONLY, 0)
     if spec.output == "raw" and not spec.splits_stderr:
         launched.stdout = fds.pipe_from_child(1, 2)
     else:
@@ -478,7 +481,7 @@ def _give_ruleset(sandbox: Sandbox | None, launched: LaunchedProcess, fds: Spawn
     if sandbox is None:
         return None
     ruleset = fds.adopt(landlock.make_ruleset(sandbox, launched.path, launched.slave))
-    fds.dup_in_child(ruleset, RULESET_FD)
+    fds.give(ruleset, RULESET_FD)
     return ruleset
 
 
@@ -500,11 +503,6 @@ def _no_sandbox(why: str) -> LaunchFailed:
     )
 
 
-def _open(gate_fd: int) -> None:
-    with contextlib.suppress(BrokenPipeError):  # a killed gate, as its exit shows
-        os.write(gate_fd, b"\n")
-
-
 def _record(record: Callable[[Identity], None], identity: Identity) -> None:
     try:
         record(identity)
@@ -512,15 +510,6 @@ def _record(record: Callable[[Identity], None], identity: Identity) -> None:
         raise LaunchFailed(
             f"The start could not be recorded, so nothing was run: {error.strerror}.", "record"
         ) from error
-
-
-def _undo(pid: int, fds: SpawnFds) -> None:
-    """Kill the child, at or just past the gate, and close every descriptor."""
-    if pid:
-        # Unreaped: the pid cannot be reused.
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-    fds.close()
 
 
 def _no_room(error: OSError, path: str) -> LaunchFailed:

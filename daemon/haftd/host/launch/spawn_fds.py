@@ -1,6 +1,7 @@
 """Descriptors of one launch: the child's side and the daemon's.
 
-All are close-on-exec and numbered above the child's, or its dup2 calls could overwrite one another.
+All are close-on-exec and numbered above the child's, or dup2 calls in the child could overwrite one
+another.
 """
 
 from __future__ import annotations
@@ -10,16 +11,24 @@ import os
 
 from haftd.host.launch.gate import MAX_CHILD_FD
 
-Action = tuple[int, int, int] | tuple[int, int, str, int, int]
+Action = tuple[int, int, int]
 
 
 class SpawnFds:
-    __slots__ = ("actions", "child_side", "parent_side")
+    __slots__ = ("child_side", "parent_side")
 
     def __init__(self) -> None:
         self.parent_side: list[int] = []
-        self.child_side: list[int] = []
-        self.actions: list[Action] = []
+        self.child_side: dict[int, int] = {}
+        """The daemon's descriptors for the child, by the child's numbers."""
+
+    @property
+    def actions(self) -> list[Action]:
+        return [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in self.child_side.items()]
+
+    @property
+    def highest(self) -> int:
+        return max(*self.parent_side, *self.child_side.values())
 
     def adopt(self, fd: int) -> int:
         """Own a descriptor of the daemon; return the number, moved above the child's."""
@@ -43,19 +52,27 @@ class SpawnFds:
         os.set_blocking(ours, False)
         return ours
 
-    def open_in_child(self, target: int, path: str, flags: int) -> None:
-        self.actions.append((os.POSIX_SPAWN_OPEN, target, path, flags, 0))
+    def open_for_child(self, path: str, flags: int, *targets: int) -> None:
+        """Open `path` for the child; a terminal does not become the daemon's."""
+        fd = os.open(path, flags | os.O_NOCTTY)
+        self._give(self.adopt(fd), targets)
 
-    def dup_in_child(self, source: int, target: int) -> None:
-        self.actions.append((os.POSIX_SPAWN_DUP2, source, target))
+    def give(self, fd: int, target: int) -> None:
+        self._give(fd, (target,))
 
     def close_one(self, fd: int) -> None:
         self.parent_side.remove(fd)
         os.close(fd)
 
     def close_child_side(self) -> None:
-        while self.child_side:
-            os.close(self.child_side.pop())
+        for fd in set(self.child_side.values()):
+            os.close(fd)
+        self.child_side.clear()
+
+    def release_child_side(self) -> dict[int, int]:
+        """Return the child's side, which the caller closes."""
+        released, self.child_side = self.child_side, {}
+        return released
 
     def close(self) -> None:
         self.close_child_side()
@@ -76,6 +93,4 @@ class SpawnFds:
 
     def _give(self, fd: int, targets: tuple[int, ...]) -> None:
         self.parent_side.remove(fd)
-        self.child_side.append(fd)
-        for target in targets:
-            self.dup_in_child(fd, target)
+        self.child_side.update(dict.fromkeys(targets, fd))

@@ -1,0 +1,168 @@
+"""A child at its gate, with the daemon's end of the socket that opens it.
+
+A machine gate takes its words and descriptors when it opens, so a child can wait for a later start:
+after `keep_spare`, each start leaves one. It has the socket and nothing else of the daemon's, sleeps
+until its start, and exits with the daemon.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from haftd.host.launch.gate import GATE_FD, WORDS_FD, Gate, make_words_file
+from haftd.host.launch.spawn_fds import Action, SpawnFds
+from haftd.host.process.ancestry import helpers
+from haftd.host.process.identity import Identity, identify_child, send_signal
+
+_SIGNALS = signal.valid_signals()
+_ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
+
+
+class GateChild:
+    """Child at a gate that is shut. The owner closes `pidfd`, and takes the exit status."""
+
+    __slots__ = ("_fds", "_socket", "_words", "identity", "pid", "pidfd")
+
+    def __init__(
+        self, pid: int, pidfd: int, identity: Identity, sock: socket.socket, words: int | None
+    ) -> None:
+        self.pid: Final = pid
+        self.pidfd: Final = pidfd
+        self.identity: Final = identity
+        self._socket = sock
+        self._words = words
+        """Memory file for a machine gate."""
+        self._fds: dict[int, int] = {}
+
+    def give(self, fds: Mapping[int, int], memory: bytes = b"") -> None:
+        """Own `fds`, by the child's numbers, until the gate is closed; raise OSError.
+
+        A machine gate gets them, with the words in `memory`, when it opens.
+        """
+        self._fds.update(fds)
+        if self._words is not None:
+            rest = memoryview(memory)
+            while rest:
+                rest = rest[os.write(self._words, rest) :]
+            self._fds[WORDS_FD] = self._words
+
+    def open(self) -> None:
+        """Open the gate, once. Raises OSError, but not for a killed gate, which its exit shows."""
+        # A machine gate gets the numbers 0, 1, 2, 4 … in this order.
+        fds = [] if self._words is None else [fd for _, fd in sorted(self._fds.items())]
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._socket.sendmsg([b"\n"], [rights] if fds else [])
+
+    def close(self) -> None:
+        """Close the daemon's descriptors but `pidfd`; a gate that is shut exits."""
+        self._socket.close()
+        if self._words is not None:
+            self._fds[WORDS_FD] = self._words
+            self._words = None
+        for fd in set(self._fds.values()):
+            os.close(fd)
+        self._fds.clear()
+
+    def has_ended(self) -> bool:
+        try:
+            return os.waitid(os.P_PIDFD, self.pidfd, _ENDED) is not None
+        except ChildProcessError:  # the reaper has taken the status
+            return True
+
+
+def fork(
+    gate: Gate,
+    words: list[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    actions: Sequence[Action] = (),
+) -> GateChild:
+    """Fork a child up to the gate; blocks for some 0.1 ms. Raises OSError, and leaves nothing."""
+    fds = SpawnFds()
+    pid = 0
+    ours, theirs = socket.socketpair()
+    try:
+        ours.setblocking(False)
+        end = fds.adopt(theirs.detach())
+        memory = fds.adopt(make_words_file()) if gate.kind == "machine" else None
+        pid = os.posix_spawn(
+            gate.program,
+            list(gate.prefix) if words is None else words,
+            env or {},
+            file_actions=[*actions, (os.POSIX_SPAWN_DUP2, end, GATE_FD)],
+            setsigmask=(),
+            setsigdef=_SIGNALS,
+        )
+        fds.close_one(end)
+        pidfd = fds.adopt(os.pidfd_open(pid))
+        return GateChild(pid, pidfd, identify_child(pid, pidfd), ours, memory)
+    except BaseException:
+        if pid:
+            kill(pid)
+        ours.close()
+        theirs.close()
+        fds.close()
+        raise
+
+
+def kill(pid: int) -> None:
+    """Kill a child, at or just past the gate, and take its status."""
+    # Unreaped: the pid cannot be reused.
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+class _Spare:
+    """Child that waits for the next start. Global, as the kernel's table of children."""
+
+    is_kept = False
+    gate: Gate | None = None
+    child: GateChild | None = None
+
+
+def take(gate: Gate) -> GateChild:
+    """Return the spare child of this gate, or fork one; raises OSError."""
+    child, _Spare.child = _Spare.child, None
+    if child is not None:
+        helpers.discard(child.pid)
+        if _Spare.gate is gate and not child.has_ended():
+            return child
+        _drop(child)
+    return fork(gate)
+
+
+def leave_spare(gate: Gate) -> None:
+    """Fork the child of the next start, if one is to be kept. Never raises OSError."""
+    if not _Spare.is_kept or _Spare.child is not None:
+        return
+    with contextlib.suppress(OSError):
+        _Spare.gate, _Spare.child = gate, (child := fork(gate))
+        helpers.add(child.pid)
+
+
+@contextlib.contextmanager
+def keep_spare() -> Iterator[None]:
+    """Have each start leave a child for the next one, during the block."""
+    _Spare.is_kept = True
+    try:
+        yield
+    finally:
+        _Spare.is_kept = False
+        child, _Spare.child = _Spare.child, None
+        if child is not None:
+            helpers.discard(child.pid)
+            _drop(child)
+
+
+def _drop(child: GateChild) -> None:
+    send_signal(child.pidfd, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED)
+    child.close()
+    os.close(child.pidfd)

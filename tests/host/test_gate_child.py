@@ -1,0 +1,175 @@
+"""A start leaves a child at its gate for the next one, which keeps nothing of the daemon's but the
+socket, runs nothing by itself, and ends with the daemon."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from haftd.host.launch import gate_child
+from haftd.host.launch.gate import Gate, interpreter_gate, machine_gate
+from haftd.host.launch.gate_child import keep_spare, leave_spare, take
+from haftd.host.launch.program import LaunchFailed
+from haftd.host.launch.spawn import Exit, launch
+from haftd.host.process.ancestry import helpers
+from haftd.host.process.identity import Identity
+from haftd.host.tree.process_tree import ProcessTree
+from tests.host.launch_helpers import new_mark, no_record, open_fds, plan, run, running
+from tests.patience import PATIENCE_S
+from tests.processes import is_running
+
+
+@pytest.fixture
+def gate() -> Gate:
+    found = machine_gate()
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def kept(gate: Gate) -> Iterator[None]:
+    with keep_spare():
+        yield
+
+
+def spare() -> int:
+    child = gate_child._Spare.child
+    assert child is not None
+    return child.pid
+
+
+def has_ended(pidfd: int, within_ms: float = PATIENCE_S * 1000) -> bool:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(within_ms))
+
+
+@pytest.mark.usefixtures("kept")
+async def test_a_start_runs_in_the_child_that_the_last_one_has_left() -> None:
+    async with running(plan("true")) as (first, _):
+        waiting = spare()
+        assert waiting != first.pid
+    recorded: list[Identity] = []
+    async with running(plan("cat", stdin="pipe"), record=recorded.append) as (second, _):
+        assert second.pid == recorded[0].pid == waiting and second.identity == recorded[0]
+        assert os.getsid(second.pid) == second.pid
+        assert spare() != waiting
+
+
+async def test_no_child_is_left_unless_one_is_to_be_kept(gate: Gate) -> None:
+    before = open_fds()
+    async with running(plan("true")):
+        assert gate_child._Spare.child is None
+    with keep_spare():
+        async with running(plan("true")):
+            pidfd = os.pidfd_open(spare())
+    assert has_ended(pidfd) and not helpers
+    os.close(pidfd)
+    assert open_fds() == before
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_waiting_child_has_one_descriptor_no_variable_and_little_memory(gate: Gate) -> None:
+    leave_spare(gate)
+    folder = Path(f"/proc/{spare()}")
+    status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
+    while status["State"].split()[0] != "S":
+        status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
+    assert [name.name for name in (folder / "fd").iterdir()] == ["3"]
+    assert (folder / "fd" / "3").readlink().name.startswith("socket:")
+    assert (folder / "environ").read_bytes() == b""
+    assert int(status["VmRSS"].split()[0]) <= 128, "KiB"
+
+
+@pytest.mark.usefixtures("kept")
+async def test_a_killed_spare_is_replaced(gate: Gate) -> None:
+    before = open_fds()
+    for reaped in (False, True):
+        leave_spare(gate)
+        pid = spare()
+        os.kill(pid, signal.SIGKILL)
+        if reaped:  # as by the reaper
+            os.waitpid(pid, 0)
+        else:
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        child = take(gate)
+        assert child.pid != pid and not child.has_ended() and not is_running(pid)
+        child.close()
+        os.waitpid(child.pid, 0)
+        os.close(child.pidfd)
+        assert open_fds() == before
+
+
+@pytest.mark.usefixtures("kept")
+async def test_a_spare_that_cannot_be_forked_fails_no_start(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_spare(gate)
+
+    def refuse(*_: object, **__: object) -> int:
+        raise BlockingIOError("no process")
+
+    monkeypatch.setattr(os, "posix_spawn", refuse)
+    assert await run(plan("echo", "ran"), gate) == "ran\n"
+    assert gate_child._Spare.child is None
+    with pytest.raises(LaunchFailed):
+        launch(plan("true"), no_record, gate)
+
+
+@pytest.mark.usefixtures("kept")
+async def test_another_gate_does_not_take_the_spare(gate: Gate) -> None:
+    leave_spare(gate)
+    waiting = spare()
+    assert await run(plan("echo", "ran"), interpreter_gate()) == "ran\n"
+    assert spare() == waiting
+
+
+@pytest.mark.usefixtures("kept")
+async def test_a_spare_is_no_process_of_any_handle(gate: Gate) -> None:
+    mark = new_mark()
+    async with running(plan("true", mark=mark)) as (launched, _):
+        tree = ProcessTree(launched, mark)
+        assert await launched.wait_exit() == Exit(code=0)
+        assert is_running(spare()) and tree.members() == () and tree.check_over()
+
+
+@pytest.mark.parametrize("is_spare", [False, True])
+async def test_words_as_many_as_linux_takes(gate: Gate, *, is_spare: bool) -> None:
+    """Far more than a socket holds; and more than it takes, which is refused."""
+    words = ["x" * 100_000] * 15
+    with keep_spare():
+        if is_spare:
+            leave_spare(gate)
+        script = 'for word; do printf %s "$word"; done | wc -c'
+        assert await run(plan("sh", "-c", script, "sh", *words), gate) == "1500000\n"
+        for number in (60, 100):
+            with pytest.raises(LaunchFailed) as caught:
+                await run(plan("true", *["x" * 100_000] * number), gate)
+            assert caught.value.reason == "size"
+
+
+def test_a_spare_ends_with_its_daemon() -> None:
+    script = """
+import os, signal
+from haftd.host.launch.gate import best_gate
+from haftd.host.launch.gate_child import _Spare, keep_spare, leave_spare
+with keep_spare():
+    leave_spare(best_gate())
+    print(_Spare.child.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    try:
+        pidfd = os.pidfd_open(int(done.stdout))
+    except ProcessLookupError:
+        return
+    assert has_ended(pidfd), "the child outlived its daemon"
+    os.close(pidfd)
