@@ -317,6 +317,8 @@ async def test_nothing_waits_for_a_starved_process(monkeypatch: pytest.MonkeyPat
     text = "(sleep 60 & echo $!); sh -c 'sleep 60; :' & read x"
     async with running(script(text)) as (it, kin):
         orphan = int(await read_line(it))
+        while len(kin.members()) < 4:
+            await trio.sleep(0.001)  # until the second shell has forked
         with monkeypatch.context() as patch:
             patch.setattr(os, "open", recording(os.open))
             patch.setattr("builtins.open", recording(open))
