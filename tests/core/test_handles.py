@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -26,10 +27,9 @@ from haft_protocol.states import (
 from haftd.core.escapes import decode
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import IllegalTransition, State
-from haftd.core.read_position import read_of
 from haftd.core.termination import Termination
 from haftd.core.text import omission_line
-from haftd.core.views import handle_state, read_handle
+from haftd.core.views import handle_state, note_read, read_handle
 from tests.core.disks import make
 
 QUESTION = Question(id="q", text="Go on?", answer_type=Boolean())
@@ -303,7 +303,7 @@ def test_a_screen_view_moves_no_read_offset() -> None:
     handle.append_output(b"hello", 101.0)
     screen = Screen(rows=1, cols=5, cursor=(0, 0), alt=False, title="", revision=1, scrollback=0)
     state = handle_state(handle, 101.0, view="screen", screen=screen)
-    handle.read(read_of(state, view="screen"), 101.0)
+    note_read(handle, state, 101.0, view="screen", cursor=None)
     assert text_of(state) == "" and state.screen == screen and state.cursor == 5
     assert handle.position.offset == 0
     assert text_of(read_handle(handle, 101.0)) == "hello"
@@ -333,9 +333,32 @@ def test_a_state_is_made_without_a_change_of_the_handle(
         EVENTS["end" if state == "stopped" and event == "answer" else event](handle)
         handle.append_output(b"printed\n", 105.0)
     assert handle.state == state
-    before = {slot: getattr(handle, slot) for slot in Handle.__slots__}
+    kept = {"_base_state", "_base_state_of"}
+    before = {slot: getattr(handle, slot) for slot in {*Handle.__slots__} - kept}
     handle_state(handle, 200.0, view=view, cursor=cursor)
-    assert {slot: getattr(handle, slot) for slot in Handle.__slots__} == before
+    assert {slot: getattr(handle, slot) for slot in before} == before
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([*EVENTS, "emit", "complete", "request a stop", "end survivors"])))
+@example(["start", "ask", "answer", "end", "complete"])
+@example(["start", "ask", "request a stop", "end", "end survivors"])
+def test_a_state_kept_between_reads_is_that_of_a_handle_read_only_once(names: list[str]) -> None:
+    events: dict[str, Callable[[Handle], object]] = {
+        **EVENTS,
+        **OTHERS,
+        "request a stop": lambda handle: handle.request_stop(EndedBy(by="abort")),
+        "end survivors": lambda handle: handle.end_survivors(),
+    }
+    often, once = handle_of(), handle_of()
+    for name in names:
+        for handle in (often, once):
+            with suppress(IllegalTransition):
+                events[name](handle)
+        kept = often.base_state
+        handle_state(often, 150.0)
+        assert often.base_state is kept
+    assert handle_state(often, 200.0) == handle_state(once, 200.0)
 
 
 def test_a_failed_reply_leaves_the_output_for_the_next_reader() -> None:

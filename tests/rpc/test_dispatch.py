@@ -8,15 +8,17 @@ from collections.abc import Generator
 from itertools import groupby
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 
+from haft_protocol.errors import internal
 from haft_protocol.methods import Empty
 from haft_protocol.rpc import read_params
 from haft_protocol.states import Running
 from haftd.caller import Caller
 from haftd.core.search import LineBudget
-from haftd.methods.base import DeferredReply
+from haftd.methods.base import DeferredReply, MethodHandler
 from haftd.rpc import dispatch, jsonrpcserver
 from haftd.rpc.dispatch import Verdicts
 from haftd.rpc.replies import Cancel, PendingBatch, PendingRequest, Reply
@@ -60,6 +62,23 @@ def test_params_are_decoded_once_and_typed(rig: Rig, monkeypatch: pytest.MonkeyP
     assert len(decoded) == 1
     answer(rig, batch(request("spawn", 1, tool="t", id="x"), request("spawn", 2, tool="t", id="y")))
     assert len(decoded) == 3
+
+
+def test_short_params_of_a_method_that_only_reads_stay_decoded_and_no_others() -> None:
+    given: dict[str, list[object]] = {"ping": [], "apply": []}
+
+    def keep(name: str) -> MethodHandler:
+        return lambda caller, params: given[name].append(params)
+
+    methods = {name: (Echo, keep(name)) for name in given}
+    table = jsonrpcserver.MethodTable(methods, lambda name, fault: internal("0"))
+    for name in given:
+        for text in ("a", "a", "b", "a", "l" * 300, "l" * 300):
+            table.call(name, Caller("unix"), msgspec.Raw(msgspec.json.encode({"text": text})))
+    for name, params in given.items():
+        assert params == [Echo(text) for text in ("a", "a", "b", "a", "l" * 300, "l" * 300)]
+        assert params[4] is not params[5]
+        assert (params[0] is params[3]) is (name == "ping")
 
 
 def test_a_call_goes_through_jsonrpcserver(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

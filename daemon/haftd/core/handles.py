@@ -16,9 +16,10 @@ from msgspec.structs import replace
 
 from haft_protocol.errors import RpcError
 from haft_protocol.questions import Question
-from haft_protocol.states import EndedBy, LeftBehind, Review, Screen
+from haft_protocol.states import EndedBy, HandleState, LeftBehind, Review, Screen
 from haftd.notice_settings import DEFAULT_NOTICES, NoticeSettings
 
+from .base_state import base_state
 from .lifecycle import (
     Abandoned,
     AwaitingApproval,
@@ -94,6 +95,8 @@ class Handle:
 
     __slots__ = (
         "_await_count",
+        "_base_state",
+        "_base_state_of",
         "_last_screen",
         "_left_behind",
         "_listeners",
@@ -150,6 +153,8 @@ class Handle:
         self._on_stop = on_stop
         self._on_state_change = on_state_change
         self.lifecycle: Lifecycle = AwaitingApproval() if needs_approval else Starting()
+        self._base_state: HandleState | None = None
+        self._base_state_of: Lifecycle | None = None
         self._program = Program(command, terminal=terminal)
         self.spool = spool
         """Output; a review may replace it at the end."""
@@ -243,6 +248,24 @@ class Handle:
         if isinstance(lifecycle, (Draining, Stopped, Rejected)):
             return lifecycle.review
         return "waits" if isinstance(self.phase, UnderReview) else "held"
+
+    @property
+    def base_state(self) -> HandleState:
+        """State for readers without text and times, made at the first read after an event: the
+        lifecycle is frozen, and all else in it is the handle's for good."""
+        state = self._base_state
+        if state is None or self._base_state_of is not self.lifecycle:
+            state = self._base_state = base_state(
+                self.lifecycle,
+                self.review,
+                id=self.id,
+                tool=self.tool,
+                session=self.session,
+                generation=self.generation,
+                created_at=self.created_at,
+            )
+            self._base_state_of = self.lifecycle
+        return state
 
     @property
     def refusal(self) -> RpcError | None:

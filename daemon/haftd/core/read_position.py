@@ -9,8 +9,6 @@ from typing import Final
 
 import msgspec
 
-from haft_protocol.states import HandleState, Stopped
-
 
 class Read(msgspec.Struct, frozen=True):
     """A reader was shown a state."""
@@ -57,11 +55,3 @@ class ReadPosition(msgspec.Struct, frozen=True):
 
 
 START: Final = ReadPosition()
-
-
-def read_of(
-    state: HandleState, view: str = "delta", cursor: int | None = None, viewed: int | None = None
-) -> Read:
-    is_session = cursor is None
-    is_delta = is_session and view == "delta" and not isinstance(state, Stopped)
-    return Read(state.cursor if is_delta else None, is_session, viewed)

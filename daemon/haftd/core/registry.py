@@ -295,7 +295,9 @@ class Registry:
         """Return the newest handle; raises `handle_not_found`. `clock` is read for a stopped one."""
         handles = self._by_session.get(session)
         handle = handles.by_id.get(id) if handles is not None else None
-        if handles is not None and handle is not None and handle.stopped:
+        if handle is not None and handle.lifecycle.state is not State.STOPPED:
+            return handle
+        if handles is not None and handle is not None:
             when = expires_at(handle, self._retain_s)
             if when is not None and when <= clock():
                 self._evict(handles, handle)

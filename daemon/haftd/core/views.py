@@ -21,15 +21,11 @@ from haft_protocol.states import (
     TerminalSize,
     Truncated,
     Waited,
-    Waiting,
 )
 
-from . import lifecycle
 from .handles import Handle
-from .lifecycle import Outcome, State
-from .read_position import read_of
+from .read_position import Read
 from .terminal_filter import TerminalReader, boundary
-from .termination import failure_of
 from .text import Slice, bytes_from, cut, cut_text, encoded_slice
 
 
@@ -58,89 +54,41 @@ def handle_state(
     `paint`. The view `none` has no text, and the read offset as cursor. A `terminal` reader's bytes
     are filtered. `reads` is the awaited input, where the state shows no `input_wanted`.
     """
-    state = handle.state
+    base = handle.base_state
     encoded = None
     if view in ("raw", "paint"):
         encoded = _encoded_slice(handle, view, cursor, max_bytes, painted, terminal, defer)
-    if state is State.STOPPED:
-        outcome = handle.outcome
-        assert outcome is not None, "it has ended"
+    if type(base) is Stopped:
         if encoded is not None:
             view, cursor = "delta", None
         return _stopped_state(
-            handle, outcome, view, cursor, max_bytes, waited, screen, encoded, save, defer
+            handle, base, view, cursor, max_bytes, waited, screen, encoded, save, defer
         )
     piece = encoded or _text_slice(handle, view, cursor, max_bytes, final=False, defer=defer)
     if type(input_wanted) is InputWanted:
         reads = input_wanted.kind
-    needs, review = needs_of(handle, reads), handle.review or UNSET
-    elapsed_ms = int((now - handle.created_at) * 1000)
-    if state is State.RUNNING:
-        # Python makes a dict for a call with more than 15 keywords, in four times as long.
-        running = Running(
-            id=handle.id,
-            tool=handle.tool,
-            session=handle.session,
-            cursor=piece.cursor,
-            generation=handle.generation,
-            elapsed_ms=elapsed_ms,
-            omitted=piece.omitted,
-            waited=waited,
-            screen=screen,
-            review=review,
-            needs=needs,
-            size=size,
-            content=piece.text,
-            input_wanted=input_wanted,
-        )
-        return replace(running, suspended=True, hint=SUSPENDED_HINT) if suspended else running
-    if state is State.PENDING:
-        return Pending(
-            id=handle.id,
-            tool=handle.tool,
-            session=handle.session,
-            cursor=piece.cursor,
-            generation=handle.generation,
-            elapsed_ms=elapsed_ms,
-            omitted=piece.omitted,
-            waited=waited,
-            screen=screen,
-            review=review,
-            needs=needs,
-            content=piece.text,
-        )
-    phase = handle.phase
-    assert isinstance(phase, lifecycle.Waiting), "a waiting handle has its question"
-    return Waiting(
-        id=handle.id,
-        tool=handle.tool,
-        session=handle.session,
+    state = replace(
+        base,
         cursor=piece.cursor,
-        generation=handle.generation,
-        elapsed_ms=elapsed_ms,
+        elapsed_ms=int((now - handle.created_at) * 1000),
         omitted=piece.omitted,
         waited=waited,
         screen=screen,
-        review=review,
-        needs=needs,
-        size=size,
+        needs=base.needs if reads is None else needs_of(handle, reads),
+        size=UNSET if type(base) is Pending else size,
         content=piece.text,
-        question=phase.question,
-        inquiry_id=phase.inquiry_id or UNSET,
     )
+    if type(state) is Running and (suspended or input_wanted is not UNSET):
+        hint = SUSPENDED_HINT if suspended else UNSET
+        return replace(state, input_wanted=input_wanted, suspended=suspended, hint=hint)
+    return state
 
 
 def needs_of(handle: Handle, reads: InputKind | None) -> Needs:
     """Return the act that the handle waits for; `reads` is the input that its process awaits."""
-    if type(handle.lifecycle) is lifecycle.Running:  # the usual case, told apart at once
-        return reads or "nothing"
-    if handle.stopped or handle.stop_requested_by is not None:
-        return "nothing"
-    if handle.is_awaiting_approval or handle.review == "waits":
-        return "decision"
-    if handle.question is not None:
-        return "answer"
-    return reads or "nothing"
+    needs = handle.base_state.needs
+    is_ending = handle.stopped or handle.stop_requested_by is not None
+    return needs if reads is None or needs != "nothing" or is_ending else reads
 
 
 def read_handle(
@@ -152,8 +100,26 @@ def read_handle(
     max_bytes: int = 65_536,
 ) -> HandleState:
     state = handle_state(handle, now, view=view, cursor=cursor, max_bytes=max_bytes, save=True)
-    handle.read(read_of(state, view, cursor), now)
+    note_read(handle, state, now, view=view, cursor=cursor)
     return state
+
+
+def note_read(
+    handle: Handle,
+    state: HandleState,
+    now: float,
+    *,
+    view: str,
+    cursor: int | None,
+    viewed: int | None = None,
+) -> None:
+    """Move the session's read position by the event of a shown state, if there is anything to move;
+    `viewed` is the output's end at a view of the screen."""
+    is_delta = cursor is None and view == "delta" and type(state) is not Stopped
+    offset = state.cursor if is_delta else None
+    if type(state) is Running and viewed is None and offset in (None, handle.position.offset):
+        return  # a running handle's position has no more that a reader moves
+    handle.read(Read(offset, cursor is None, viewed), now)
 
 
 def _encoded_slice(
@@ -196,6 +162,8 @@ def _text_slice(
         return Slice("", spool.end)
     else:
         start = 0
+    if start >= spool.end:
+        return Slice("", spool.end)
     stop = spool.end if final else max(start, handle.readable_end())
     rendering = handle.rendering
     return cut(
@@ -205,7 +173,7 @@ def _text_slice(
 
 def _stopped_state(
     handle: Handle,
-    outcome: Outcome,
+    base: Stopped,
     view: str,
     cursor: int | None,
     max_bytes: int,
@@ -215,54 +183,45 @@ def _stopped_state(
     save: bool,
     defer: bool,
 ) -> Stopped:
-    termination, exit, is_complete = outcome.termination, outcome.termination.exit, outcome.is_final
-    error = failure_of(termination)
+    termination = handle.termination
+    assert termination is not None, "it has ended"
+    is_success = base.error is UNSET
     result: str | UnsetType = UNSET
     content: str | UnsetType = UNSET
     output: str | UnsetType = UNSET
     truncated: Truncated | UnsetType = UNSET
-    piece = _text_slice(handle, view, cursor, max_bytes, final=is_complete, defer=defer)
+    piece = _text_slice(handle, view, cursor, max_bytes, final=handle.output_complete, defer=defer)
     position, omitted = piece.cursor, piece.omitted
     if termination.is_output:
         if omitted:
             whole = position - requested_start(handle, view, cursor)
             truncated = _truncation(handle, whole, whole - omitted, save=save)
-        if error is None:
+        if is_success:
             result = piece.text
         else:
             content = piece.text
     elif encoded is None and piece.text:
         output = piece.text
-    if not termination.is_output and error is None:
+    if not termination.is_output and is_success:
         assert termination.result is not None, "without a failure there is a result"
         result, total, kept = cut_text(termination.result, max_bytes)
         if kept < total:
             truncated = _truncation(handle, total, kept, save=save)
     if encoded is not None:
         # `raw` and `paint` come beside the result.
-        if error is not None:
+        if not is_success:
             truncated = UNSET
         content, position, omitted = encoded.text, encoded.cursor, encoded.omitted
-    return Stopped(
-        id=handle.id,
-        tool=handle.tool,
-        session=handle.session,
+    return replace(
+        base,
         cursor=position,
-        generation=handle.generation,
-        elapsed_ms=int((outcome.at - handle.created_at) * 1000),
         omitted=omitted,
         waited=waited,
         screen=screen,
-        review=UNSET if outcome.review is None else outcome.review,
-        ended_by=termination.by,
         result=result,
-        error=error if error is not None else UNSET,
         content=content,
         output=output,
-        exit=UNSET if exit is None else exit,
-        output_complete=UNSET if exit is None and is_complete else is_complete,
         left_behind=handle.left_behind() or UNSET,
-        unconfirmed=termination.unconfirmed or UNSET,
         truncated=truncated,
     )
 

@@ -37,13 +37,15 @@ class Access(msgspec.Struct, frozen=True):
         params: Params | HandlesListParams | InquiriesListParams | ApprovalsListParams,
     ) -> str:
         """Return a call's session, which the caller joins; raises `not_authorized`."""
-        name = self.check_session(caller, params)
+        name = caller.session if params.session is UNSET else params.session
+        if caller.confinement is not None:
+            _check(caller, name)
         if name != "*" and not caller.read_only:
             is_new = self.sessions.join(name, caller)
             if is_new and (caller.inquiry or caller.approval):
                 self.clients.arrive()
-        # One text for all handles of a session.
-        return sys.intern(name)
+        # One text for all handles of a session; a caller's own is interned.
+        return name if name is caller.session else sys.intern(name)
 
     def check_session(
         self,
@@ -52,10 +54,7 @@ class Access(msgspec.Struct, frozen=True):
     ) -> str:
         """Return a call's session and change nothing; raises `not_authorized`."""
         name = caller.session if params.session is UNSET else params.session
-        if not caller.may_use(name):
-            raise caller.refusal(
-                "use all sessions" if name == "*" else f"use session {shown(name)}"
-            )
+        _check(caller, name)
         return name
 
     def handles(self, session: str | None = None) -> list[Handle]:
@@ -75,9 +74,16 @@ class Access(msgspec.Struct, frozen=True):
         have more rights than the caller."""
         session = self.session_of(caller, params)
         handle = self.registry.find(session, handle_id, trio.current_time)
-        if not caller.may_reach(handle.settings.may):
+        if caller.confinement is not None and not caller.may_reach(handle.settings.may):
             raise caller.refusal(f"use handle {shown(handle_id)}, which may do more")
         return handle
+
+
+def _check(caller: Caller, session: str) -> None:
+    if not caller.may_use(session):
+        raise caller.refusal(
+            "use all sessions" if session == "*" else f"use session {shown(session)}"
+        )
 
 
 def confine(supervisor: Supervisor, peer: PeerProcess) -> Confinement | None:

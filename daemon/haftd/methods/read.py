@@ -10,6 +10,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from functools import partial
+from typing import Literal
 
 import trio
 from msgspec import UNSET, UnsetType, structs
@@ -33,10 +34,9 @@ from haftd.core.echo import TypedInput, echo_size, prompt_size
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.patterns import OutputMatcher, compile_pattern
-from haftd.core.read_position import read_of
 from haftd.core.terminal_filter import TerminalReader
 from haftd.core.text import AT_ONCE, DeferredText, last_line, last_plain_row
-from haftd.core.views import handle_state, read_handle, requested_start
+from haftd.core.views import handle_state, note_read, read_handle, requested_start
 from haftd.executions.execution import Execution
 from haftd.executions.supervisor import Supervisor
 from haftd.runtimes.base import InputState
@@ -57,11 +57,18 @@ _INPUT_REASONS = ("input", "quiet")
 """Reasons that depend on the input state."""
 
 
+_UNANNOUNCED, _ANNOUNCED = (
+    tuple(Reading("none", 0.0, 0.0, "", announced, is_reader) for is_reader in (False, True))
+    for announced in (False, True)
+)
+"""Readings without a wait, by `is_reader`."""
+
+
 def plan(
     params: FetchParams | SpawnParams,
     *,
     terminal: bool,
-    default: Wait | None = None,
+    default: Literal["none"] | None = None,
     is_reader: bool = True,
 ) -> Reading:
     """Return a call's wait, by default the usual one of a terminal or pipe.
@@ -87,6 +94,8 @@ def plan(
             f"`view` is `{params.view}`, but this handle has no terminal; use `delta`, `all` or `tail`",
             field="view",
         )
+    if wait == default:
+        return (_ANNOUNCED if has_wait else _UNANNOUNCED)[is_reader]
     is_usual = not has_wait and default is None and wait == "output"
     bound = DEADLINE_MS
     if params.timeout_ms is not UNSET:
@@ -165,7 +174,7 @@ def look(
     """
     view = params.view
     cursor = None if isinstance(params.cursor, UnsetType) else params.cursor
-    execution = supervisor.execution_of(handle)
+    execution, is_stopped = supervisor.execution_of(handle), handle.stopped
     screen: Screen | UnsetType = UNSET
     terminal, painted, viewed = None, "", None
     has_text = view in _TEXT_VIEWS
@@ -174,7 +183,7 @@ def look(
     elif not has_text:
         terminal = _terminal_reader(params)
         painted = _painted(handle, execution, terminal) if view == "paint" else ""
-    if save and has_text and handle.stopped:
+    if is_stopped and save and has_text:
         start = requested_start(handle, view, cursor)
         if handle.takes_long_to_save(start, params.max_bytes):
             look_again = partial(
@@ -187,7 +196,10 @@ def look(
     if execution is not None and handle.state is State.RUNNING:
         if waited == "input" or handle.terminal:
             input_wanted = _input_wanted(handle, execution, input_state)
-        suspended = _is_suspended(handle, execution, waited, now)
+        if waited not in _ACTIVE:  # a signal stops a tool's output, too
+            silence_s = now - (handle.last_output or handle.created_at)
+            if silence_s >= _SILENT_S or waited in _SILENT:
+                suspended = execution.is_suspended(now)
     before = handle.position
     begin = before.offset if cursor is None else cursor
     text_view = "delta" if view == "answer" else view
@@ -213,7 +225,7 @@ def look(
     elif not has_text and cursor is None:  # a cursor has no earlier screen
         viewed = handle.spool.end
     if is_reader:
-        handle.read(read_of(state, text_view, cursor, viewed), now)
+        note_read(handle, state, now, view=text_view, cursor=cursor, viewed=viewed)
     if type(state) is Stopped:
         supervisor.wake_expiry()
     echo = None
@@ -324,16 +336,6 @@ def _input_wanted(
     if kind is None:
         return None
     return InputWanted(kind, _prompt(handle, execution), input_state.state != "unknown")
-
-
-def _is_suspended(
-    handle: Handle, execution: Execution, waited: Waited | UnsetType, now: float
-) -> bool:
-    """True for a running tool that a signal has stopped; asked only after a silence."""
-    if waited in _ACTIVE:
-        return False
-    is_silent = now - (handle.last_output or handle.created_at) >= _SILENT_S
-    return (is_silent or waited in _SILENT) and execution.is_suspended(now)
 
 
 def _prompt(handle: Handle, execution: Execution) -> str:

@@ -10,12 +10,14 @@ import logging
 import typing
 import warnings
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from haft_protocol.errors import RpcError, method_not_found
+from haft_protocol.methods import METHODS
 from haft_protocol.rpc import read_params
 from haftd.caller import Caller
 from haftd.import_stubs import stubbed, unexecuted_package
@@ -35,6 +37,10 @@ with (
     from jsonrpcserver.request import Request
     from jsonrpcserver.result import ErrorResult, SuccessResult
     from oslash.either import Left, Right
+
+_MAX_KEPT = 64
+"""Params of each method that stay decoded."""
+_MAX_KEPT_BYTES = 256
 
 # `on_fault` has logged the exception.
 logging.getLogger("jsonrpcserver").setLevel(logging.CRITICAL)
@@ -67,7 +73,7 @@ class MethodTable(dict[str, Any]):
         """
         method = get_method(self, name)._value
         if type(params) is not method.type:
-            params = read_params(params, method.type)
+            params = method.decode(params)
         if max_bytes is not None and getattr(params, "max_bytes", 0) > max_bytes:
             params = replace(params, max_bytes=max_bytes)
         result = call(method.request, (caller, params), method.serve)
@@ -94,9 +100,19 @@ class _Method:
     ) -> None:
         self.type = params_type
         self.request = Request(name, [], None)
+        method = METHODS.get(name)
+        self._is_kept = method is not None and method.reads_only
+        self._read_kept = lru_cache(_MAX_KEPT)(lambda raw: read_params(Raw(raw), params_type))
         self._name = name
         self._handler = handler
         self._on_fault = on_fault
+
+    def decode(self, raw: Raw | None) -> Any:
+        """Decode params; raise `RpcError`. Short ones of a method that only reads are kept, as clients
+        read the same again and again."""
+        if raw is not None and self._is_kept and len(text := bytes(raw)) <= _MAX_KEPT_BYTES:
+            return self._read_kept(text)
+        return read_params(raw, self.type)
 
     def serve(self, context: tuple[Caller, object]) -> Any:
         """Return the result as `Right`, or the error as `Left`."""
