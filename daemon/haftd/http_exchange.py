@@ -17,7 +17,7 @@ class TooLong(Exception):
     """A body, or a part of one, exceeds the limit."""
 
 
-async def secured(stream: trio.abc.Stream, context: ssl.SSLContext, host: str) -> trio.abc.Stream:
+async def secure(stream: trio.abc.Stream, context: ssl.SSLContext, host: str) -> trio.abc.Stream:
     """Return the stream over TLS; after a failure the stream is closed."""
     secure = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
     try:

@@ -264,7 +264,7 @@ def test_sections_of_other_programs_are_skipped(tmp_path: Path) -> None:
         (lambda path: path.write_text("\n[daemon\n"), "it is not TOML: ", 2),
         (lambda path: path.write_bytes(b"# \xff"), "it is not UTF-8", None),
         (lambda path: path.chmod(0o666), "it can be written by everybody", None),
-        (lambda path: path.unlink() or path.mkdir(), "it is no regular file", None),
+        (lambda path: path.unlink() or path.mkdir(), "it is not a regular file", None),
     ],
 )
 def test_the_lost_settings_of_an_unreadable_file_are_a_problem_with_a_remedy(

@@ -120,7 +120,7 @@ def test_the_review_shows_everything_that_would_run(project: Project) -> None:
     shown = project.call("trust/show")
     assert (shown["root"], shown.get("gone")) == (str(project.root), None)
     file, pipe = shown["files"]
-    assert (pipe["state"], pipe["why"]) == ("refused", "it is no regular file")
+    assert (pipe["state"], pipe["why"]) == ("refused", "it is not a regular file")
     assert (file["state"], file["text"]) == ("new", (project.tools / "a.toml").read_text())
     x, run = file["tools"]
     assert (x["runs"], x["shell"]) == (["a {{ tool.arguments.v }}"], "sh")

@@ -114,8 +114,8 @@ def test_any_other_line_is_no_request(line: bytes) -> None:
 
 def test_a_longer_value_is_replaced_before_one_within() -> None:
     redaction = Redaction({"A": "password", "B": "password-long"})
-    assert redaction.text("password password-long") == "${A} ${B}"
-    assert Redaction({"A": "ab"}).text("ab") == "ab"
+    assert redaction.redact_text("password password-long") == "${A} ${B}"
+    assert Redaction({"A": "ab"}).redact_text("ab") == "ab"
     assert "password" not in repr(redaction)
 
 

@@ -224,6 +224,11 @@ def test_a_fifo_a_socket_and_a_device_are_never_opened(files: Opener, root: Path
     device.close()
 
 
+def test_the_root_itself_has_metadata_without_following_links(files: Opener) -> None:
+    own = files('fs.read = ["."]')
+    assert own.metadata(Metadata(".", follow=False))["kind"] == "folder"
+
+
 def test_a_large_file_is_read_in_pieces_only(files: Opener, root: Path) -> None:
     with open(root / "large", "wb") as large:
         large.truncate(1 << 40)
@@ -426,10 +431,10 @@ def test_a_file_exchanged_for_a_fifo_never_blocks(files: Opener, root: Path) -> 
 def test_a_closed_root_stays_open_while_a_thread_uses_it(root: Path) -> None:
     own = Files(access_of(ALL, root))
     own.open()
-    with own.using():
+    with own.use():
         own.close()
         assert own.read(Read("src/a.py"))["size"] == 12
-    with pytest.raises(HostCallError), own.using():
+    with pytest.raises(HostCallError), own.use():
         pass
 
 

@@ -18,7 +18,7 @@ from tests.running_daemon import RunningDaemon
 _PASSED_ON = ("HOME", "PATH", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
 
 
-def server_of(root: Path) -> list[str]:
+def find_server(root: Path) -> list[str]:
     """Return the command of `haft mcp` in a folder."""
     return [sys.executable, "-P", "-m", "haft", "mcp", "--root", str(root)]
 
@@ -34,7 +34,7 @@ class ClientHost:
     def __init__(
         self, command: Sequence[str], daemon: RunningDaemon, root: Path, mode: Any
     ) -> None:
-        words = (mode, server_of(root), environment_of(daemon))
+        words = (mode, find_server(root), environment_of(daemon))
         self._process = subprocess.Popen(
             [*command, *map(json.dumps, words)],
             stdin=subprocess.PIPE,

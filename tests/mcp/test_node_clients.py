@@ -18,7 +18,7 @@ from tests.mcp.client_host import (
     ClientHost,
     drive_across_two_kills,
     environment_of,
-    server_of,
+    find_server,
 )
 from tests.mcp.host import MODERN, Modern
 from tests.repository import make_repository, staged
@@ -65,7 +65,7 @@ class _Inspector:
             *(word for variable in variables for word in ("-e", variable)),
             *("--protocol-era", era),
         ]
-        self._server = server_of(root)
+        self._server = find_server(root)
 
     def start(self, method: str, *options: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

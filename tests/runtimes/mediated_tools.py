@@ -20,7 +20,7 @@ from haftd.runtimes.vfs.runtime import VfsRuntime
 from haftd.testing import PATIENCE_S, Recorder, perform
 from haftd.tools.calls.confinement import program_sandbox
 from haftd.tools.definitions.access import AccessPolicy
-from haftd.tools.definitions.access_fields import access_policy, read_access
+from haftd.tools.definitions.access_fields import read_access, read_policy
 
 from . import kit
 
@@ -64,7 +64,7 @@ def rules(toml: str, root: str) -> AccessPolicy:
     import tomllib
 
     access = read_access(tomllib.loads(toml).get("access", {}))
-    return access_policy(access, None, strict=True).at(root, {})
+    return read_policy(access, None, strict=True).at(root, {})
 
 
 def mediated(

@@ -21,7 +21,7 @@ from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.document import parse
-from haftd.tools.definitions.load import layers_of, tools_of
+from haftd.tools.definitions.load import build_tools, read_layers
 
 PATH = os.environ.get("PATH", os.defpath)
 
@@ -32,9 +32,9 @@ def read(*texts: str) -> tuple[dict[str, Tool], list[Problem]]:
     layers = [
         layer
         for at, text in enumerate(texts)
-        for layer in layers_of(parse(text, f"{at}.toml"), problems)
+        for layer in read_layers(parse(text, f"{at}.toml"), problems)
     ]
-    return tools_of(layers, problems), problems
+    return build_tools(layers, problems), problems
 
 
 def tool(text: str, name: str = "x") -> Tool:

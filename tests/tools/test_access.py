@@ -20,7 +20,7 @@ from haftd.tools.definitions.access import (
     NetRule,
     PathRule,
     Right,
-    canonical_host,
+    canonicalize_host,
     covers,
 )
 from haftd.tools.definitions.load import is_about_rules
@@ -86,14 +86,14 @@ def test_an_enforceable_policy_grants_below_what_it_grants_above(
 ) -> None:
     """Landlock adds rights up along a path: a policy that takes some away is refused."""
     access = AccessPolicy(fs=tuple(rules))
-    if any(access.unenforceable()):
+    if any(access.find_unenforceable()):
         return
     paths = [f"{rule.path.rstrip('/')}{below}" for rule in rules for below in ("", f"/{name}")]
     for rule in rules:
-        granted = access.rights(rule.path)
+        granted = access.list_rights(rule.path)
         for path in paths:
             if covers(rule.path, path):
-                assert granted <= access.rights(path or "/")
+                assert granted <= access.list_rights(path or "/")
 
 
 @given(POLICIES, RIGHT, PATHS)
@@ -159,7 +159,7 @@ def test_a_net_rule_matches_a_destination(
 def test_every_spelling_of_an_address_is_one_host(address: Any) -> None:
     number = int(address)
     for text in (str(address), str(number), hex(number), f"::ffff:{address}"):
-        assert canonical_host(text) == str(address)
+        assert canonicalize_host(text) == str(address)
 
 
 def test_the_most_specific_net_rule_decides_and_a_denial_among_equals() -> None:
@@ -388,8 +388,8 @@ def test_rules_of_one_form_close_the_kinds_that_the_other_form_leaves_open() -> 
 
 def test_a_denial_that_takes_nothing_away_is_no_problem() -> None:
     text = 'access.fs = [{ path = "a", read = true }, { path = "b", read = false, write = true }]\n'
-    assert list(policy(text).unenforceable()) == []
-    assert list(policy('access.net = [{ host = "a", allow = false }]\n').unenforceable()) == []
+    assert list(policy(text).find_unenforceable()) == []
+    assert list(policy('access.net = [{ host = "a", allow = false }]\n').find_unenforceable()) == []
 
 
 def called(text: str, variables: dict[str, str] | None = None, root: str = "/r") -> Any:

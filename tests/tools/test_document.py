@@ -161,7 +161,7 @@ def test_a_users_own_file_in_a_sticky_folder_is_read(written: Path) -> None:
 def test_a_non_file_is_not_waited_for(written: Path) -> None:
     pipe = written.with_name("pipe.toml")
     os.mkfifo(pipe)
-    with pytest.raises(UnreadableFile, match="no regular file"):
+    with pytest.raises(UnreadableFile, match="not a regular file"):
         read(pipe)
     with pytest.raises(UnreadableFile, match="no such file"):
         read(written.with_name("nothing.toml"))
@@ -173,7 +173,7 @@ def test_a_file_replaced_after_its_check_is_not_waited_for(
     pipe = written.with_name("pipe.toml")
     os.mkfifo(pipe)
     monkeypatch.setattr(Path, "is_file", lambda path: True)
-    with pytest.raises(UnreadableFile, match="no regular file"):
+    with pytest.raises(UnreadableFile, match="not a regular file"):
         read(pipe)
 
 
@@ -186,7 +186,7 @@ def test_a_non_file_is_not_even_opened(written: Path, monkeypatch: pytest.Monkey
     pipe = written.with_name("pipe.toml")
     os.mkfifo(pipe)
     monkeypatch.setattr(os, "open", open_it)
-    with pytest.raises(UnreadableFile, match="no regular file"):
+    with pytest.raises(UnreadableFile, match="not a regular file"):
         read(pipe)
 
 
@@ -201,6 +201,13 @@ def test_roots_files_are_read_by_every_user(written: Path, monkeypatch: pytest.M
     """An administrator's tools, or a home that root has made."""
     monkeypatch.setattr(os, "geteuid", lambda: ANOTHER)
     assert read(written).data == {"a": 1}
+
+
+def test_each_integer_of_64_bits_is_read() -> None:
+    numbers = [-(2**63), 2**63 - 1]
+    assert parse(f"a = {numbers}", "x.toml").data == {"a": numbers}
+    with pytest.raises(UnreadableFile, match="larger than TOML has"):
+        parse(f"a = {-(2**63) - 1}", "x.toml")
 
 
 def test_a_document_at_the_depth_limit_is_read() -> None:

@@ -10,8 +10,8 @@ import pytest
 from haft_protocol.methods import Problem
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.document import UnreadableFile
-from haftd.tools.definitions.entry_points import entry_points
-from haftd.tools.definitions.functions import packaged_functions, read_functions
+from haftd.tools.definitions.entry_points import find_entry_points
+from haftd.tools.definitions.functions import find_packaged_functions, read_functions
 
 HEAD = "from haft.tools import tool\nimport haft.tools as ht\n"
 
@@ -41,8 +41,9 @@ def test_decorated_functions_are_definitions(tmp_path: Path) -> None:
 
 FAULTS = [
     ("def f(:\n", "it is not Python", 3),
-    ("@tool(name=NAME)\ndef f(): ...\n", "`name` of a tool is no literal", 4),
-    ("@tool(**more)\ndef f(): ...\n", "`**` of a tool is no literal", 4),
+    ("@tool(name=NAME)\ndef f(): ...\n", "`name` of a tool is not a literal", 4),
+    ("@tool(**more)\ndef f(): ...\n", "`**` of a tool is not a literal", 4),
+    ("@tool(options={[]: 1})\ndef f(): ...\n", "`options` of a tool is not a literal", 4),
     ("@tool(command='rm')\ndef f(): ...\n", "`command` of a tool that is a function cannot be set", 4),
     ("@tool\ndef f(): ...\n@tool\ndef f(): ...\n", "two tools with the name 'f'", 6),
     ("(" * 100_000 + ")" * 100_000, "it is not Python", None),
@@ -93,7 +94,7 @@ def test_entry_points_are_read_from_metadata(tmp_path: Path) -> None:
     )
     second = install(tmp_path / "b", "[haft.tools]\nf = later:f\n", "other.egg-info")
     folders = [str(first), "", str(tmp_path / "missing"), str(second), str(first)]
-    found = entry_points("haft.tools", folders)
+    found = find_entry_points("haft.tools", folders)
     assert [(one.name, one.module, one.object, one.line) for one in found] == [
         ("f", "acme.one", "f", 5),
         ("g", "acme", "A.g", 6),
@@ -102,10 +103,10 @@ def test_entry_points_are_read_from_metadata(tmp_path: Path) -> None:
 
 def test_changed_metadata_are_read_anew(tmp_path: Path) -> None:
     folder = install(tmp_path, "[haft.tools]\nf = acme:f\n")
-    assert [one.name for one in entry_points("haft.tools", [str(folder)])] == ["f"]
-    assert entry_points("haft.runtimes", [str(folder)]) == []
+    assert [one.name for one in find_entry_points("haft.tools", [str(folder)])] == ["f"]
+    assert find_entry_points("haft.runtimes", [str(folder)]) == []
     (folder / "acme-1.dist-info" / "entry_points.txt").write_text("[haft.tools]\nother = acme:f\n")
-    assert [one.name for one in entry_points("haft.tools", [str(folder)])] == ["other"]
+    assert [one.name for one in find_entry_points("haft.tools", [str(folder)])] == ["other"]
 
 
 def test_a_taken_or_invalid_name_is_a_problem(tmp_path: Path) -> None:
@@ -113,7 +114,7 @@ def test_a_taken_or_invalid_name_is_a_problem(tmp_path: Path) -> None:
         tmp_path, "[haft.tools]\nrun = a:b\nno name = a:b\nmodule = a\nbrace = a:{b\nok = a:b\n"
     )
     problems: list[Problem] = []
-    documents = packaged_functions([str(folder)], {"run"}, problems)
+    documents = find_packaged_functions([str(folder)], {"run"}, problems)
     assert [list(one.data["tools"]) for one in documents] == [["ok"]]
     assert [problem.key for problem in problems] == [
         "haft.tools.run",

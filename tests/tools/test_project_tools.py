@@ -229,7 +229,7 @@ def test_a_fault_in_a_trusted_file_removes_no_other(desk: Desk) -> None:
     assert desk.runs("y") == "y"
     said = desk.said()
     assert "not TOML" in said["a.toml"] and "UTF-8" in said["c.toml"]
-    assert "no regular file" in said["d.toml"] and "number from 1" in said["b.toml"]
+    assert "not a regular file" in said["d.toml"] and "number from 1" in said["b.toml"]
 
 
 @pytest.mark.parametrize(

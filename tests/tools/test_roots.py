@@ -152,7 +152,7 @@ def test_a_non_file_is_refused_by_name_and_harms_no_other(
     assert "leads nowhere" in found["lost.toml"] and "leads nowhere" in found["loop.toml"]
     assert found["dir"] == "it is a link to a folder, which is not followed"
     for name in ("fifo.toml", "null.toml"):
-        assert found[name] == "it is no regular file"
+        assert found[name] == "it is not a regular file"
     assert "chmod o-w" in found["open.toml"]
     assert "larger" in found["large.toml"] and "larger" in found["huge.toml"]
     assert "not seen" in found["\\u202etxt.toml"]

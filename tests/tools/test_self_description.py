@@ -31,7 +31,7 @@ def test_a_definition_that_declares_self_description_is_asked(
 ) -> None:
     definition = tool(text)
     assert (
-        definition.must_describe and not definition.may_describe and not definition.parameters_given
+        definition.must_describe and not definition.may_describe and not definition.has_parameters
     )
 
 
@@ -124,7 +124,7 @@ def test_the_program_fills_the_definitions_gaps() -> None:
         "required": ["package"],
         "additionalProperties": False,
     }
-    assert description.parameters_given and not description.must_describe
+    assert description.has_parameters and not description.must_describe
     assert check_arguments(description, {"package": "p"}) == {"package": "p", "times": 1}
 
 

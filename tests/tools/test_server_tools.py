@@ -15,9 +15,9 @@ from haftd.tools.definitions.server_tools import (
     NOT_ASKED,
     ServedTool,
     ServerState,
-    absence,
+    explain_absence,
+    find_server,
     place_tools,
-    server_of,
 )
 
 from .definition_kit import read
@@ -55,7 +55,7 @@ def required(text: str, served: ServedTool = ADD) -> list[str]:
     ],
 )
 def test_a_source_names_the_server_and_its_tool(source: str, where: tuple[str, str] | None) -> None:
-    assert server_of(Tool(name="x", file="f", source=source)) == where
+    assert find_server(Tool(name="x", file="f", source=source)) == where
 
 
 def test_offered_tools_are_named_by_their_server_and_tools_that_are_not_offered_stay_out() -> None:
@@ -157,7 +157,7 @@ def test_a_call_of_an_absent_tool_is_refused_with_the_reason(
     assert [problem.key for problem in problems if problem.key == "tools.sum"] == [
         "tools.sum"
     ] * has_problem
-    refusal = absence(tools["sum"], servers)
+    refusal = explain_absence(tools["sum"], servers)
     assert isinstance(refusal, RpcError)
     assert refusal.kind == kind and absent in refusal.message
 
@@ -174,7 +174,7 @@ def test_a_fault_of_a_server_is_a_problem_of_the_server() -> None:
 def test_a_present_tool_is_not_refused() -> None:
     server = ServerState("math", (), (ADD,))
     tools, _ = placed(SUM + '[tools.y]\ncommand = "a"\nparameters = {}\n', server)
-    assert [absence(tool, {"math": server}) for tool in tools.values()] == [None, None]
+    assert [explain_absence(tool, {"math": server}) for tool in tools.values()] == [None, None]
 
 
 def test_the_first_twelve_tools_of_a_server_are_named() -> None:

@@ -20,7 +20,7 @@ from haftd.tools.definitions.document import (
     Document,
     MissingFile,
     UnreadableFile,
-    definition_files,
+    list_definition_files,
     read,
 )
 from haftd.tools.definitions.parameters import InvalidField
@@ -143,7 +143,7 @@ def _completed(settings: Settings, read: Collection[str], before: Settings) -> S
 def _files(paths: Paths) -> tuple[list[Path], bool]:
     """Return the files, and False if the folder of definitions cannot be read."""
     try:
-        return [Path(paths.config), *definition_files(Path(paths.tools))], True
+        return [Path(paths.config), *list_definition_files(Path(paths.tools))], True
     except (OSError, UnreadableFile):
         return [Path(paths.config)], False
 

@@ -46,7 +46,7 @@ from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
 from haftd.tools.definitions.access import ALWAYS_INHERITED, NOTHING, AccessPolicy
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.runtime_names import MEDIATED, served_names
-from haftd.tools.definitions.server_tools import server_of
+from haftd.tools.definitions.server_tools import find_server
 
 log = structlog.get_logger("haftd.executions.calls")
 
@@ -198,7 +198,7 @@ class Calls(msgspec.Struct):
 
     def for_execution(self, handle: Handle, ready: Prepared) -> Call:
         mark = self._mark()
-        is_processless = ready.tool.is_builtin or server_of(ready.tool) is not None
+        is_processless = ready.tool.is_builtin or find_server(ready.tool) is not None
         limits = ready.resolved.launch.limits
         groups = (None, None) if is_processless else self._groups(str(mark), limits)
         try:
@@ -350,7 +350,7 @@ class Calls(msgspec.Struct):
             limit_group=limit_group,
             builtin=tool.is_builtin,
             surface=ready.surface,
-            served=server_of(tool),
+            served=find_server(tool),
             save=partial(keep_file, handle.spool),
             arguments=args,
             refused_destination=partial(self.proxy.refused, tag),

@@ -12,16 +12,16 @@ from collections.abc import Sequence
 
 import trio
 
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_LOCAL_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")
-_COMPATIBLE = ipaddress.ip_network("::/96")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052
+_LOCAL_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")  # RFC 8215
+_COMPATIBLE = ipaddress.ip_network("::/96")  # RFC 4291, section 2.5.5.1
 _threads = trio.CapacityLimiter(16)
 """Bounds all tools' look-ups together: a silent name server takes no thread of the daemon's other
 tasks."""
 
 
 def is_public(text: str) -> bool:
-    """Return whether an address belongs to the public network.
+    """Return whether an address belongs to the public network; False for another text.
 
     >>> is_public("93.184.216.34"), is_public("10.0.0.1"), is_public("169.254.169.254")
     (True, False, False)
@@ -33,7 +33,7 @@ def is_public(text: str) -> bool:
     except ValueError:
         return False
     if isinstance(address, ipaddress.IPv6Address):
-        inner = embedded(address)
+        inner = find_embedded(address)
         if inner is not None:
             return _is_public(inner)
         if address.is_site_local or address.teredo is not None or address in _LOCAL_NAT64:
@@ -41,8 +41,8 @@ def is_public(text: str) -> bool:
     return _is_public(address)
 
 
-def embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """Return the IPv4 address embedded in an IPv6 address."""
+def find_embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """Return the IPv4 address embedded in an IPv6 address; None if there is none."""
     if (mapped := address.ipv4_mapped or address.sixtofour) is not None:
         return mapped
     if address in _COMPATIBLE or address in _NAT64:
@@ -55,7 +55,8 @@ def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
 
 
 async def resolve_addresses(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a name, in the system's order; raises OSError."""
+    """Return the addresses of a name, in the system's order, from a thread that goes on after a
+    cancellation. Raises OSError."""
 
     def look_up() -> tuple[str, ...]:
         entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -66,4 +67,4 @@ async def resolve_addresses(host: str, port: int) -> Sequence[str]:
     except socket.gaierror as error:
         raise OSError(errno.ENOENT, error.strerror) from None
     except UnicodeError:
-        raise OSError(errno.EINVAL, "it is no name of a host") from None
+        raise OSError(errno.EINVAL, "it is not the name of a host") from None

@@ -15,12 +15,13 @@ from . import files, http, search
 from .decisions import HostAccess, require_command
 from .files import Files
 from .http import Http
-from .messages import HostCallError, Request, error_of, result_of
+from .messages import HostCallError, Request, encode_error, encode_result
 from .redaction import Redaction
 
 log = structlog.get_logger("haftd.host_calls")
 
 _FILES_S = 30.0
+"""Longest wait for the file system: a dead network share answers after minutes or never."""
 _MAX_THREADS = 16
 _threads = trio.CapacityLimiter(_MAX_THREADS)
 """Bounds all tools' threads together: a hanging file system takes no thread of the daemon's other
@@ -55,7 +56,7 @@ Runner = Callable[[Run, tuple[str, ...], str], Awaitable[RunResult]]
 
 
 class HostCalls:
-    """Host calls of one process; `close` when none runs."""
+    """Host calls of one process. `close` after the last one has been answered or cancelled."""
 
     def __init__(self, access: HostAccess, run: Runner) -> None:
         self._access = access
@@ -73,16 +74,18 @@ class HostCalls:
             "fs.delete": self._in_thread(files.Place, own.delete),
             "fs.rename": self._in_thread(files.Rename, own.rename),
             "fs.grep": self._grep,
-            "http.get": lambda raw: self._http.get(_decoded(raw, http.Get)),
-            "http.post": lambda raw: self._http.post(_decoded(raw, http.Post)),
+            "http.get": lambda raw: self._http.get(_decode_params(raw, http.Get)),
+            "http.post": lambda raw: self._http.post(_decode_params(raw, http.Post)),
             "process.run": self._run_program,
         }
 
     @property
     def methods(self) -> Sequence[str]:
+        """Names of the methods."""
         return tuple(self._methods)
 
     def open(self) -> None:
+        """Pin the root. Raises OSError."""
         self._files.open()
 
     def close(self) -> None:
@@ -91,15 +94,15 @@ class HostCalls:
     async def answer(self, request: Request) -> bytes:
         """Return the reply to a request; never raises."""
         try:
-            return result_of(request.id, await self._call(request))
+            return encode_result(request.id, await self._call(request))
         except HostCallError as error:
             # A refused redirect is quoted, perhaps with a value put there by the server.
-            message = self._redaction.text(error.message)
-            return error_of(request.id, HostCallError(error.kind, message))
+            message = self._redaction.redact_text(error.message)
+            return encode_error(request.id, HostCallError(error.kind, message))
         except Exception:
             log.exception("a host call failed", method=request.method)
             failed = HostCallError("failed", "haftd failed; its log has the reason.")
-            return error_of(request.id, failed)
+            return encode_error(request.id, failed)
 
     async def _call(self, request: Request) -> Any:
         method = self._methods.get(request.method)
@@ -114,13 +117,13 @@ class HostCalls:
         self, kind: type[P], work: Callable[[P], Any]
     ) -> Callable[[bytes], Awaitable[Any]]:
         async def call(raw: bytes) -> Any:
-            params = _decoded(raw, kind)
+            params = _decode_params(raw, kind)
             return await self._with_files(lambda: work(params))
 
         return call
 
     async def _grep(self, raw: bytes) -> Any:
-        params = _decoded(raw, search.Grep)
+        params = _decode_params(raw, search.Grep)
         over = False
 
         def is_over() -> bool:
@@ -132,8 +135,10 @@ class HostCalls:
             over = True
 
     async def _with_files(self, work: Callable[[], Any]) -> Any:
+        """Return the result of `work`, done in a thread, which goes on after a timeout or cancellation."""
+
         def guarded() -> Any:
-            with self._files.using():
+            with self._files.use():
                 return work()
 
         with trio.move_on_after(_FILES_S):
@@ -141,19 +146,19 @@ class HostCalls:
         raise HostCallError("timeout", f"The file system did not answer within {_FILES_S:g} s.")
 
     async def _run_program(self, raw: bytes) -> RunResult:
-        params = _decoded(raw, Run)
+        params = _decode_params(raw, Run)
         if "\0" in "".join((params.program, *params.args)):
             raise HostCallError("invalid", "An argument has a NUL byte.")
         variables = require_command(self._access, params.program, params.args)
         folder = await self._with_files(lambda: self._files.working_folder(params.cwd))
         result = await self._run(params, variables, folder)
         self._redaction.use(name for name in variables if name in self._access.private)
-        result.stdout = self._redaction.text(result.stdout)
-        result.stderr = self._redaction.text(result.stderr)
+        result.stdout = self._redaction.redact_text(result.stdout)
+        result.stderr = self._redaction.redact_text(result.stderr)
         return result
 
 
-def _decoded(raw: bytes, kind: type[P]) -> P:
+def _decode_params(raw: bytes, kind: type[P]) -> P:
     try:
         return msgspec.json.decode(raw, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

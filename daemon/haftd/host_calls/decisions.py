@@ -21,7 +21,7 @@ from haftd.tools.definitions.access import (
     AccessPolicy,
     NetRule,
     Right,
-    canonical_host,
+    canonicalize_host,
 )
 
 from .addresses import is_public
@@ -36,7 +36,7 @@ _MAX_RULES = 4
 _MAX_COMMAND = 200
 """Characters of a command in a message, longer ones end with an ellipsis."""
 _SCHEMES = ("http", "https")
-# A name or an IPv6 address in brackets; canonical_host reads IPv4 addresses.
+# A name or an IPv6 address in brackets; canonicalize_host reads IPv4 addresses.
 _HOST = lazy_pattern(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?|\[[0-9A-Fa-f:.]+\]")
 _PRINTABLE = lazy_pattern(r"[!-~]+")
 _TOKEN = lazy_pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
@@ -134,7 +134,7 @@ def require_right(access: HostAccess, right: Right, path: str) -> None:
     absolute = join_root(access.root, path)
     if access.policy.may(right, absolute):
         return
-    rule = access.policy.rule_of(right, absolute)
+    rule = access.policy.find_rule(right, absolute)
     if rule is None:
         why = f"no rule of `access.fs` grants it: `fs.{right} = [{shown(path or '.')}]` would"
     else:
@@ -168,8 +168,8 @@ def require_move(access: HostAccess, source: str, new_path: str) -> None:
                     f"{shown(path)} is not moved: the rule of `access.fs` for "
                     f"{shown(_strip_root(access.root, rule.path))} is about a place within.",
                 )
-    had = access.policy.rights(join_root(access.root, source))
-    gained = sorted(access.policy.rights(join_root(access.root, new_path)) - had)
+    had = access.policy.list_rights(join_root(access.root, source))
+    gained = sorted(access.policy.list_rights(join_root(access.root, new_path)) - had)
     if gained:
         raise HostCallError(
             "denied",
@@ -213,7 +213,7 @@ def require_url(access: HostAccess, url: str) -> Destination:
     name = parts.netloc if port is None else parts.netloc.rpartition(":")[0]
     if not _HOST.fullmatch(name.removesuffix(":")):
         raise HostCallError("invalid", f"{shown(parts.netloc)} is not a valid host.")
-    host = canonical_host(parts.hostname or "")
+    host = canonicalize_host(parts.hostname or "")
     port = PORTS[parts.scheme] if port is None else port
     path = parts.path or "/"
     if not access.policy.may_connect(host, port, parts.scheme, path):
@@ -259,7 +259,7 @@ def require_address(access: HostAccess, to: Destination, address: str) -> None:
     An address that is not public needs a rule with this address: the owner of a name decides where it
     leads.
     """
-    number, path = canonical_host(address), to.target.partition("?")[0]
+    number, path = canonicalize_host(address), to.target.partition("?")[0]
     if access.policy.may_reach(
         to.host, number, to.port, to.scheme, path, is_public=is_public(address)
     ):

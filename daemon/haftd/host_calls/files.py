@@ -28,14 +28,17 @@ from .messages import HostCallError, Kind
 MAX_READ = 4 << 20
 """Bytes of one read or write."""
 MAX_ENTRIES = 10_000
+"""Entries of a listing, beyond which it is `truncated`."""
 _MAX_TRIES = 16
+"""Attempts to write a file that others make and remove meanwhile."""
 _MAX_NEW_FOLDERS = 64
+"""Folders that `parents` makes for one file."""
 
 Encoding = Literal["utf-8", "base64"]
 
 _KINDS: dict[int, tuple[Kind, str]] = {
     errno.ENOENT: ("not_found", "does not exist"),
-    errno.ENOTDIR: ("not_a_folder", "is no folder, or lies below a file"),
+    errno.ENOTDIR: ("not_a_folder", "is not a folder, or lies below a file"),
     errno.EISDIR: ("not_a_file", "is a folder"),
     errno.EEXIST: ("exists", "exists already"),
     errno.ENOTEMPTY: ("not_empty", "is a folder with files in it"),
@@ -45,7 +48,7 @@ _KINDS: dict[int, tuple[Kind, str]] = {
     errno.EPERM: ("denied", "is not permitted to haft's user"),
     errno.EROFS: ("denied", "lies on a file system that is read only"),
     errno.ENAMETOOLONG: ("invalid", "has a name that is too long"),
-    errno.ENXIO: ("not_a_file", "is no regular file"),
+    errno.ENXIO: ("not_a_file", "is not a regular file"),
 }
 
 
@@ -88,7 +91,8 @@ class Pinned(msgspec.Struct, frozen=True):
 
 
 class Files:
-    """File operations of one call, each within `using`."""
+    """File operations of one call, each within `use`. Results are those of docs/mediated-tools.md;
+    each raises `HostCallError`."""
 
     def __init__(self, access: HostAccess) -> None:
         self.access = access
@@ -102,14 +106,15 @@ class Files:
         self._root = os.open(self.access.root, os.O_PATH | os.O_DIRECTORY)
 
     def close(self) -> None:
-        """Close the root, perhaps by the last abandoned thread."""
+        """Close the root, or have the last thread that uses it close it."""
         with self._lock:
             self._is_closed = True
             self._close_unused()
 
     @contextmanager
-    def using(self) -> Iterator[None]:
-        """Keep the root open: its number could be reused."""
+    def use(self) -> Iterator[None]:
+        """Keep the root open meanwhile, as its descriptor's number could be reused. Raises `HostCallError`
+        after `close`."""
         with self._lock:
             if self._is_closed:
                 raise HostCallError("failed", "The tool has ended.")
@@ -131,7 +136,7 @@ class Files:
             raise HostCallError("invalid", "`offset` and `length` are 0 or more.")
         if params.length is not None and params.length > MAX_READ:
             raise HostCallError("too_large", f"One read has {MAX_READ} bytes at most.")
-        with self._file(params.path, "read", os.O_RDONLY) as (fd, path):
+        with self._open_file(params.path, "read", os.O_RDONLY) as (fd, path):
             size = os.fstat(fd).st_size
             wanted = MAX_READ + 1 if params.length is None else params.length
             data = _read(fd, params.offset, wanted)
@@ -141,10 +146,10 @@ class Files:
                     f"{shown(path)} has {size:,} bytes, and one read {MAX_READ:,} at most: give `offset` "
                     "and `length`.",
                 )
-        return {"content": encoded(data, params.encoding, path), "size": size}
+        return {"content": encode(data, params.encoding, path), "size": size}
 
     def write(self, params: Write) -> dict[str, Any]:
-        data = decoded(params.content, params.encoding)
+        data = decode(params.content, params.encoding)
         if len(data) > MAX_READ:
             raise HostCallError(
                 "too_large", f"One write has {MAX_READ:,} bytes at most: go on with `append`."
@@ -160,7 +165,7 @@ class Files:
 
     def exists(self, params: Place) -> bool:
         try:
-            with self._pinned(params.path, "read"):
+            with self._pin(params.path, "read"):
                 return True
         except HostCallError as error:
             if error.kind in ("not_found", "not_a_folder"):
@@ -168,36 +173,36 @@ class Files:
             raise
 
     def metadata(self, params: Metadata) -> dict[str, Any]:
-        if params.follow:
-            with self._pinned(params.path, "read") as pinned:
-                return _facts(os.fstat(pinned.fd))
-        with self._parent(params.path) as (folder, name, path):
+        if params.follow or not self._relative(params.path):
+            with self._pin(params.path, "read") as pinned:
+                return _describe(os.fstat(pinned.fd))
+        with self._pin_parent(params.path) as (folder, name, path):
             require_right(self.access, "read", path)
-            with _explained(path):
+            with _explain_errors(path):
                 fd = beneath.pin(folder, name, follow=False)
         try:
-            return _facts(os.fstat(fd))
+            return _describe(os.fstat(fd))
         finally:
             os.close(fd)
 
     def list_dir(self, params: Place) -> dict[str, Any]:
         entries: list[dict[str, str]] = []
         unnameable = 0
-        with self.folder(params.path) as (fd, _), os.scandir(fd) as scanned:
+        with self.open_folder(params.path) as (fd, _), os.scandir(fd) as scanned:
             for entry in scanned:
                 if len(entries) == MAX_ENTRIES:
-                    return {"entries": _sorted(entries), "truncated": True}
+                    return {"entries": _sort(entries), "truncated": True}
                 if is_text(entry.name):
-                    entries.append({"name": entry.name, "kind": kind_of_entry(entry)})
+                    entries.append({"name": entry.name, "kind": find_kind(entry)})
                 else:
                     unnameable += 1
         more = {"unnameable": unnameable} if unnameable else {}
-        return {"entries": _sorted(entries), **more}
+        return {"entries": _sort(entries), **more}
 
     def delete(self, params: Place) -> dict[str, Any]:
-        with self._parent(params.path) as (folder, name, path):
+        with self._pin_parent(params.path) as (folder, name, path):
             require_right(self.access, "delete", path)
-            with _explained(path):
+            with _explain_errors(path):
                 try:
                     os.unlink(name, dir_fd=folder)
                 except IsADirectoryError:
@@ -206,14 +211,14 @@ class Files:
 
     def rename(self, params: Rename) -> dict[str, Any]:
         with (
-            self._parent(params.source) as (old_folder, old_name, source),
-            self._parent(params.target) as (new_folder, new_name, target),
+            self._pin_parent(params.source) as (old_folder, old_name, source),
+            self._pin_parent(params.target) as (new_folder, new_name, target),
         ):
             require_move(self.access, source, target)
             if params.overwrite:
                 require_right(self.access, "update", target)
                 require_right(self.access, "delete", target)
-            with _explained(target if params.overwrite else f"{source} or {target}"):
+            with _explain_errors(target if params.overwrite else f"{source} or {target}"):
                 try:
                     beneath.rename(
                         old_folder, old_name, new_folder, new_name, replace=params.overwrite
@@ -227,9 +232,9 @@ class Files:
         return {}
 
     def working_folder(self, path: str) -> str:
-        """Return a folder's real absolute path below the root."""
+        """Return a folder's real absolute path below the root, without a decision on it."""
         relative = self._relative(path)
-        with _explained(relative):
+        with _explain_errors(relative):
             fd = beneath.pin(self._root, relative, is_folder=True)
             try:
                 return beneath.real_path(fd)
@@ -237,12 +242,12 @@ class Files:
                 os.close(fd)
 
     @contextmanager
-    def folder(self, path: str) -> Iterator[tuple[int, str]]:
-        """Open a readable folder, with its relative path."""
-        with self._pinned(path, "read") as pinned:
+    def open_folder(self, path: str) -> Iterator[tuple[int, str]]:
+        """Open a folder whose reading is permitted; yield the descriptor and the real relative path."""
+        with self._pin(path, "read") as pinned:
             if not stat.S_ISDIR(os.fstat(pinned.fd).st_mode):
-                raise HostCallError("not_a_folder", f"{shown(pinned.path)} is no folder.")
-            with _explained(pinned.path):
+                raise HostCallError("not_a_folder", f"{shown(pinned.path)} is not a folder.")
+            with _explain_errors(pinned.path):
                 fd = beneath.reopen(pinned.fd, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 yield fd, pinned.path
@@ -250,19 +255,19 @@ class Files:
                 os.close(fd)
 
     @contextmanager
-    def file(self, path: str) -> Iterator[tuple[int, str]]:
-        """Open a readable regular file, with its relative path."""
-        with self._file(path, "read", os.O_RDONLY) as opened:
+    def open_file(self, path: str) -> Iterator[tuple[int, str]]:
+        """Open a regular file whose reading is permitted; yield as `open_folder` does."""
+        with self._open_file(path, "read", os.O_RDONLY) as opened:
             yield opened
 
     @contextmanager
-    def _file(self, path: str, right: Right, flags: int) -> Iterator[tuple[int, str]]:
-        with self._pinned(path, right) as pinned:
+    def _open_file(self, path: str, right: Right, flags: int) -> Iterator[tuple[int, str]]:
+        with self._pin(path, right) as pinned:
             mode = os.fstat(pinned.fd).st_mode
             if not stat.S_ISREG(mode):
-                file_type = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+                file_type = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
                 raise HostCallError("not_a_file", f"{shown(pinned.path)} is {file_type}.")
-            with _explained(pinned.path):
+            with _explain_errors(pinned.path):
                 fd = beneath.reopen(pinned.fd, flags)
             try:
                 yield fd, pinned.path
@@ -270,17 +275,18 @@ class Files:
                 os.close(fd)
 
     @contextmanager
-    def _pinned(self, path: str, right: Right) -> Iterator[Pinned]:
-        """Pin an existing file and require the right on its real path."""
+    def _pin(self, path: str, right: Right) -> Iterator[Pinned]:
+        """Pin an existing file or folder and require the right on its real path; none of the kernel's
+        state."""
         relative = self._relative(path)
         try:
             fd = beneath.pin(self._root, relative)
         except OSError as error:
             # The rules come first: an error must not reveal ungranted places.
             require_right(self.access, right, self._real_of_missing(relative))
-            raise _translated(error, relative) from None
+            raise _translate(error, relative) from None
         try:
-            with _explained(relative):
+            with _explain_errors(relative):
                 real = self._relative_of(fd)
             require_right(self.access, right, real)
             if beneath.is_of_kernel(fd):
@@ -293,8 +299,9 @@ class Files:
             os.close(fd)
 
     @contextmanager
-    def _parent(self, path: str) -> Iterator[tuple[int, str, str]]:
-        """Pin the folder above; yield the descriptor, the name, and the real relative path."""
+    def _pin_parent(self, path: str) -> Iterator[tuple[int, str, str]]:
+        """Pin the folder above; yield its descriptor, the name in it, and the real relative path of the
+        name. The root itself is denied."""
         relative = self._relative(path)
         above, _, name = relative.rpartition("/")
         if not name:
@@ -302,11 +309,11 @@ class Files:
         try:
             fd = beneath.pin(self._root, above, is_folder=True)
         except OSError as error:
-            if not self.access.policy.rights(join_root(self.access.root, relative)):
+            if not self.access.policy.list_rights(join_root(self.access.root, relative)):
                 require_right(self.access, "read", relative)
-            raise _translated(error, above) from None
+            raise _translate(error, above) from None
         try:
-            with _explained(above):
+            with _explain_errors(above):
                 real = self._relative_of(fd)
             if beneath.is_of_kernel(fd):
                 raise HostCallError("denied", f"{shown(relative)} is a file of the kernel.")
@@ -340,16 +347,17 @@ class Files:
         return f"{real}/{name}" if real else name
 
     def _update(self, params: Write, data: bytes) -> bool:
+        """Write to an existing file; return False if there is none."""
         flags = os.O_WRONLY | (os.O_APPEND if params.mode == "append" else 0)
-        with self._parent(params.path) as (folder, name, _):
+        with self._pin_parent(params.path) as (folder, name, _):
             try:
                 os.close(beneath.pin(folder, name, follow=False))
             except FileNotFoundError:
                 return False
             except OSError as error:
-                raise _translated(error, params.path) from None
+                raise _translate(error, params.path) from None
         try:
-            with self._file(params.path, "update", flags) as (fd, path), _explained(path):
+            with self._open_file(params.path, "update", flags) as (fd, path), _explain_errors(path):
                 if params.mode == "replace":
                     os.ftruncate(fd, 0)
                 _write(fd, data)
@@ -364,15 +372,16 @@ class Files:
         return True
 
     def _is_link(self, path: str) -> bool:
-        with self._parent(path) as (folder, name, _):
+        with self._pin_parent(path) as (folder, name, _):
             try:
                 return stat.S_ISLNK(os.lstat(name, dir_fd=folder).st_mode)
             except FileNotFoundError:
                 return False
 
     def _create(self, params: Write, data: bytes) -> bool:
+        """Write a new file; return False if the name has been taken, and may be updated instead."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with self._parent(params.path) as (folder, name, path):
+        with self._pin_parent(params.path) as (folder, name, path):
             require_right(self.access, "create", path)
             try:
                 fd = os.open(name, flags, 0o666, dir_fd=folder)
@@ -381,9 +390,9 @@ class Files:
                     return False
                 raise HostCallError("exists", f"{shown(path)} exists already.") from None
             except OSError as error:
-                raise _translated(error, path) from None
+                raise _translate(error, path) from None
             try:
-                with _explained(path):
+                with _explain_errors(path):
                     _write(fd, data)
             finally:
                 os.close(fd)
@@ -399,16 +408,16 @@ class Files:
                 missing.append(relative)
                 relative = relative.rpartition("/")[0]
             except OSError as error:
-                raise _translated(error, relative) from None
+                raise _translate(error, relative) from None
         for folder in reversed(missing):
-            with self._parent(folder) as (above, name, path):
+            with self._pin_parent(folder) as (above, name, path):
                 require_right(self.access, "create", path)
                 try:
                     os.mkdir(name, dir_fd=above)
                 except FileExistsError:
                     pass
                 except OSError as error:
-                    raise _translated(error, path) from None
+                    raise _translate(error, path) from None
 
 
 def _read(fd: int, offset: int, most: int) -> bytes:
@@ -427,7 +436,7 @@ def _write(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def encoded(data: bytes, encoding: Encoding, path: str) -> str:
+def encode(data: bytes, encoding: Encoding, path: str) -> str:
     """Return the data as text; raises `HostCallError` for other data than UTF-8."""
     if encoding == "base64":
         return base64.b64encode(data).decode()
@@ -436,15 +445,15 @@ def encoded(data: bytes, encoding: Encoding, path: str) -> str:
     except UnicodeDecodeError as error:
         raise HostCallError(
             "not_text",
-            f'{shown(path)} is no UTF-8 at byte {error.start}: read with `encoding` = "base64".',
+            f'{shown(path)} is not UTF-8 at byte {error.start}: read with `encoding` = "base64".',
         ) from None
 
 
-def decoded(text: str, encoding: Encoding) -> bytes:
+def decode(text: str, encoding: Encoding) -> bytes:
     try:
         return base64.b64decode(text, validate=True) if encoding == "base64" else text.encode()
     except (binascii.Error, ValueError):
-        raise HostCallError("invalid", f"The content is no {encoding}.") from None
+        raise HostCallError("invalid", f"The content is not {encoding}.") from None
 
 
 def is_text(name: str) -> bool:
@@ -456,7 +465,7 @@ def is_text(name: str) -> bool:
     return True
 
 
-def kind_of_entry(entry: os.DirEntry[str]) -> str:
+def find_kind(entry: os.DirEntry[str]) -> str:
     if entry.is_symlink():
         return "link"
     if entry.is_dir(follow_symlinks=False):
@@ -464,7 +473,7 @@ def kind_of_entry(entry: os.DirEntry[str]) -> str:
     return "file" if entry.is_file(follow_symlinks=False) else "other"
 
 
-def _facts(status: os.stat_result) -> dict[str, Any]:
+def _describe(status: os.stat_result) -> dict[str, Any]:
     kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
     return {
         "kind": kinds.get(stat.S_IFMT(status.st_mode), "other"),
@@ -474,19 +483,19 @@ def _facts(status: os.stat_result) -> dict[str, Any]:
     }
 
 
-def _sorted(entries: list[dict[str, str]]) -> list[dict[str, str]]:
+def _sort(entries: list[dict[str, str]]) -> list[dict[str, str]]:
     return sorted(entries, key=lambda entry: entry["name"])
 
 
 @contextmanager
-def _explained(path: str) -> Iterator[None]:
+def _explain_errors(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _translated(error, path) from None
+        raise _translate(error, path) from None
 
 
-def _translated(error: OSError, path: str) -> HostCallError:
+def _translate(error: OSError, path: str) -> HostCallError:
     code = error.errno or 0
     if code in _KINDS:
         kind, clause = _KINDS[code]

@@ -1,6 +1,6 @@
 """HTTP requests for mediated tools, each over its own connection to a checked address.
 
-A name is resolved once, and each redirect decided on anew. Headers with a variable, and
+The name is resolved once for a request, and each redirect is a request with a decision of its own. Headers with a variable, and
 credentials, stay with their origin. No proxy, no cookies, and no compression, which could hide a
 variable's value.
 """
@@ -18,18 +18,21 @@ import trio
 
 from haft_protocol.errors import shown
 from haft_protocol.network_errors import first_reason
-from haftd.http_exchange import Headers, HttpExchange, TooLong, secured
+from haftd.http_exchange import Headers, HttpExchange, TooLong, secure
 
 from .addresses import resolve_addresses
 from .decisions import Destination, HostAccess, fill_headers, require_address, require_url
-from .files import Encoding, decoded, encoded
+from .files import Encoding, decode, encode
 from .messages import HostCallError
 from .redaction import Redaction
 
 MAX_BODY = 4 << 20
+"""Bytes of a reply's body."""
 MAX_REDIRECTS = 5
 MAX_S = 120.0
+"""Longest `timeout_s`, of a request with its redirects."""
 _CONNECT_S = 10.0
+"""For each address, after which the next one is tried."""
 _MAX_ADDRESSES = 4
 _CREDENTIALS = frozenset(["authorization", "cookie"])
 
@@ -72,7 +75,8 @@ async def connect(address: str, port: int) -> trio.abc.Stream:
 
 
 class Http:
-    """Requests of one call."""
+    """Requests of one process. Results are those of docs/mediated-tools.md; each request raises
+    `HostCallError`."""
 
     def __init__(
         self,
@@ -99,15 +103,15 @@ class Http:
                 headers["Content-Type"] = "application/json"
             body = msgspec.json.encode(params.json)
         else:
-            body = decoded(params.body or "", params.encoding)
+            body = decode(params.body or "", params.encoding)
         params.headers = headers
         return await self._send("POST", params, body)
 
     async def _send(self, method: str, params: Get, body: bytes) -> dict[str, Any]:
         if not 0 < params.timeout_s <= MAX_S:
-            raise HostCallError("invalid", f"`timeout_s` is a number up to {MAX_S:g}.")
+            raise HostCallError("invalid", f"`timeout_s` is more than 0 and at most {MAX_S:g}.")
         if not 0 <= params.max_bytes <= MAX_BODY:
-            raise HostCallError("invalid", f"`max_bytes` is a number up to {MAX_BODY}.")
+            raise HostCallError("invalid", f"`max_bytes` is a number from 0 to {MAX_BODY}.")
         # The decision comes first: an answer about headers reveals no variables.
         require_url(self._access, params.url)
         headers, secret = fill_headers(self._access, params.headers)
@@ -143,20 +147,20 @@ class Http:
         raise HostCallError("network", f"{to.host} redirects more than {MAX_REDIRECTS} times.")
 
     def _result(self, to: Destination, reply: _Reply) -> dict[str, Any]:
-        body = self._redaction.data(reply.body)
+        body = self._redaction.redact_bytes(reply.body)
         encoding: Literal["utf-8", "base64"] = "utf-8"
         try:
-            text = encoded(body, "utf-8", "")
+            text = encode(body, "utf-8", "")
         except HostCallError:
             encoding = "base64"
-            text = encoded(body, "base64", "")
+            text = encode(body, "base64", "")
         headers: dict[str, str] = {}
         for name, value in reply.headers:
-            value = self._redaction.text(value)
+            value = self._redaction.redact_text(value)
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         return {
             "status": reply.status,
-            "url": self._redaction.text(to.url),
+            "url": self._redaction.redact_text(to.url),
             "headers": headers,
             "body": text,
             "encoding": encoding,
@@ -177,9 +181,9 @@ class Http:
             finally:
                 await trio.aclose_forcefully(stream)
         except h11.RemoteProtocolError:
-            raise HostCallError("network", f"{to.host} speaks no HTTP/1.1.") from None
+            raise HostCallError("network", f"{to.host} does not speak HTTP/1.1.") from None
         except h11.LocalProtocolError:
-            raise HostCallError("invalid", "The request's headers are no HTTP.") from None
+            raise HostCallError("invalid", "The request's headers are not valid in HTTP.") from None
         except (OSError, trio.BrokenResourceError) as error:
             raise _unreachable(to, error) from None
 
@@ -202,7 +206,7 @@ class Http:
                     continue
                 if self._tls is None or to.scheme == "http":
                     return stream
-                return await secured(stream, self._tls, to.host)
+                return await secure(stream, self._tls, to.host)
             failure = TimeoutError()
         raise _unreachable(to, failure)
 

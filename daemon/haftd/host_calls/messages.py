@@ -23,7 +23,7 @@ Kind = Literal[
     "failed",
 ]
 _CODES: dict[str, int] = {"unknown_method": -32601, "invalid": -32602}
-_OTHER = -32000
+_OTHER = -32000  # the first of JSON-RPC's server errors
 
 
 class HostCallError(Exception):
@@ -52,7 +52,7 @@ _decode = msgspec.json.Decoder(_Message).decode
 
 
 def read_request(line: bytes) -> Request | None:
-    """Return the request that the line is; None for any other line.
+    """Return the request in a line of a tool's output; None for any other line.
 
     >>> read_request(b'{"jsonrpc": "2.0", "id": 1, "method": "fs.read"}').method
     'fs.read'
@@ -69,11 +69,11 @@ def read_request(line: bytes) -> Request | None:
     return Request(message.id, message.method, params)
 
 
-def result_of(id: int | str, result: Any) -> bytes:
+def encode_result(id: int | str, result: Any) -> bytes:
     return msgspec.json.encode({"jsonrpc": "2.0", "id": id, "result": result}) + b"\n"
 
 
-def error_of(id: int | str, error: HostCallError) -> bytes:
+def encode_error(id: int | str, error: HostCallError) -> bytes:
     body = {
         "code": _CODES.get(error.kind, _OTHER),
         "message": error.message,

@@ -1,6 +1,7 @@
 """Variables' values in replies to a tool, replaced by the names.
 
-Found as is, percent-encoded, as JSON text and in Base64, in no other form.
+A value is found as it is, percent-encoded, as JSON text, and as Base64 of the value alone; in no other
+form, and not in a part.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from collections.abc import Iterable, Mapping
 from urllib.parse import quote, quote_plus
 
 _MIN_UNUSED = 8
-"""Characters of a value replaced although no request has used it."""
+"""Characters from which on a value is replaced although no request has used it: a shorter one occurs by
+chance."""
 
 
 class Redaction:
     """Replaces the values of variables.
 
     >>> redaction = Redaction({"TOKEN": "s3cr3t-value"})
-    >>> redaction.text("you sent s3cr3t-value")
+    >>> redaction.redact_text("you sent s3cr3t-value")
     'you sent ${TOKEN}'
     """
 
@@ -31,21 +33,21 @@ class Redaction:
         """Replace these values from now on, however short."""
         forms = dict(self._forms)
         for name in names:
-            for form in _forms(self._variables[name]):
+            for form in _list_forms(self._variables[name]):
                 forms[form] = b"${" + name.encode() + b"}"
         # A longer value may contain a shorter one.
         self._forms = dict(sorted(forms.items(), key=lambda item: -len(item[0])))
 
-    def data(self, data: bytes) -> bytes:
+    def redact_bytes(self, data: bytes) -> bytes:
         for form, name in self._forms.items():
             data = data.replace(form, name)
         return data
 
-    def text(self, text: str) -> str:
-        return self.data(text.encode()).decode() if self._forms else text
+    def redact_text(self, text: str) -> str:
+        return self.redact_bytes(text.encode()).decode() if self._forms else text
 
 
-def _forms(value: str) -> set[bytes]:
+def _list_forms(value: str) -> set[bytes]:
     plain = value.encode(errors="surrogateescape")
     texts = {quote(plain), quote(plain, safe=""), quote_plus(plain), json.dumps(value)[1:-1]}
     encoded = (base64.b64encode(plain), base64.urlsafe_b64encode(plain))

@@ -17,19 +17,24 @@ from haftd.host.files import beneath
 from haftd.regex import Pattern, compile_expression
 
 from .decisions import join_root
-from .files import Files, is_text, kind_of_entry
+from .files import Files, find_kind, is_text
 from .messages import HostCallError
 
 MAX_MATCHES = 1000
 MAX_FILES = 20_000
+"""Files and folders that are looked at."""
 _MAX_BYTES = 256 << 20
+"""Bytes of all files together, exceeded by up to one file."""
 _MAX_FILE = 16 << 20
+"""Bytes of one file; its rest is not searched."""
 _PIECE = 1 << 20
 """Bytes searched at once: seconds for the slowest expressions."""
 _MAX_LINE = 500
+"""Bytes of a line in the result."""
 MAX_NAME = 255
-"""Characters of a name pattern: longer patterns take minutes to compile, and match no name."""
+"""Characters of a name pattern, the length of names: a much longer pattern takes minutes to compile."""
 _MAX_DEPTH = 64
+"""Levels of folders; deeper ones are not searched."""
 _MAX_S = 10.0
 
 
@@ -43,7 +48,8 @@ class Grep(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Search:
-    """One search; `is_over` is asked between files and pieces, to end an abandoned thread."""
+    """One search. `is_over`, called between files and pieces, returns True if nobody awaits the result,
+    so that an abandoned thread ends. Binary files, with a NUL in their first 8 KiB, are skipped."""
 
     def __init__(self, files: Files, params: Grep, is_over: Callable[[], bool]) -> None:
         self._files = files
@@ -56,6 +62,8 @@ class Search:
         self._until = time.monotonic() + _MAX_S
 
     def run(self) -> dict[str, Any]:
+        """Return `matches`, in the order of names, and in `truncated` the bound that has ended the
+        search. Raises `HostCallError`."""
         params = self._params
         if not 1 <= params.limit <= MAX_MATCHES:
             raise HostCallError("invalid", f"`limit` is a number from 1 to {MAX_MATCHES}.")
@@ -63,7 +71,7 @@ class Search:
         try:
             pattern = compile_expression(source, within_lines=True)
         except InvalidPattern as error:
-            raise HostCallError("invalid", f"`pattern` is no expression: {error}.") from None
+            raise HostCallError("invalid", f"`pattern` is not an expression: {error}.") from None
         if len(params.name) > MAX_NAME:
             raise HostCallError("invalid", f"`name` has {MAX_NAME} characters at most.")
         self._fits = re.compile(translate(params.name)).match
@@ -72,18 +80,18 @@ class Search:
 
     def _search(self, pattern: Pattern) -> str:
         try:
-            with self._files.folder(self._params.path) as (fd, path):
+            with self._files.open_folder(self._params.path) as (fd, path):
                 return self._search_folder(fd, path, pattern, 0)
         except HostCallError as error:
             if error.kind != "not_a_folder":
                 raise
-        with self._files.file(self._params.path) as (fd, path):
+        with self._files.open_file(self._params.path) as (fd, path):
             return self._search_file(fd, path, pattern)
 
     def _search_folder(self, folder: int, path: str, pattern: Pattern, depth: int) -> str:
         access = self._files.access
-        for name, kind in _entries(folder):
-            if why := self._passed():
+        for name, kind in _list_entries(folder):
+            if why := self._find_passed():
                 return why
             inner = f"{path}/{name}" if path else name
             is_folder = kind == "folder"
@@ -105,15 +113,16 @@ class Search:
                 return why
         return ""
 
-    def _passed(self) -> str:
+    def _find_passed(self) -> str:
+        """Count an entry; return the bound that is exceeded, or the empty string."""
         self._seen += 1
         if self._seen > MAX_FILES:
             return "files"
         if self._bytes > _MAX_BYTES:
             return "bytes"
-        return self._timeout_reason()
+        return self._find_timeout()
 
-    def _timeout_reason(self) -> str:
+    def _find_timeout(self) -> str:
         return "time" if self._is_over() or time.monotonic() > self._until else ""
 
     def _search_file(self, fd: int, path: str, pattern: Pattern) -> str:
@@ -128,7 +137,7 @@ class Search:
                 lines, rest = rest, b""
             if (
                 why := self._search_lines(lines + end, path, number, pattern)
-                or self._timeout_reason()
+                or self._find_timeout()
             ):
                 return why
             number += lines.count(b"\n") + len(end)
@@ -152,9 +161,9 @@ class Search:
         return ""
 
 
-def _entries(folder: int) -> Iterator[tuple[str, str]]:
+def _list_entries(folder: int) -> Iterator[tuple[str, str]]:
     with os.scandir(folder) as scanned:
-        entries = [(entry.name, kind_of_entry(entry)) for entry in scanned if is_text(entry.name)]
+        entries = [(entry.name, find_kind(entry)) for entry in scanned if is_text(entry.name)]
     yield from sorted(entries)
 
 

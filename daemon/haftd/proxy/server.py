@@ -17,7 +17,7 @@ import trio
 
 from haftd.host_calls.addresses import is_public, resolve_addresses
 from haftd.lazy_pattern import lazy_pattern
-from haftd.tools.definitions.access import AccessPolicy, canonical_host
+from haftd.tools.definitions.access import AccessPolicy, canonicalize_host
 
 from .heads import MAX_HEAD, BadRequest, Head, is_field, parse_head, reply
 from .schemes import KINDS, Kind, kind_of, permitted_kinds
@@ -177,7 +177,7 @@ class Proxy:
             await self._refuse(stream, client, place)
             return
         try:
-            addresses = await self._resolve(canonical_host(head.host), head.port)
+            addresses = await self._resolve(canonicalize_host(head.host), head.port)
         except OSError as error:
             why = f"the name {head.host} has no address: {error.strerror}"
             await _send(stream, reply("502 Bad Gateway", why))

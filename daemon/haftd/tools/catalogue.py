@@ -16,11 +16,25 @@ from haft_protocol.methods import Problem, Provider, Style, Surface, ToolDescrip
 
 from .definitions.approval_policy import combine_policies
 from .definitions.definition import Tool
-from .definitions.document import Document, UnreadableFile, definition_files, parse, problem, read
-from .definitions.functions import packaged_functions, read_functions
-from .definitions.load import FORMS, Layer, is_about_rules, layers_of, shared_fields, tools_of
+from .definitions.document import (
+    Document,
+    UnreadableFile,
+    list_definition_files,
+    parse,
+    problem,
+    read,
+)
+from .definitions.functions import find_packaged_functions, read_functions
+from .definitions.load import (
+    FORMS,
+    Layer,
+    build_tools,
+    is_about_rules,
+    read_layers,
+    read_shared_fields,
+)
 from .definitions.self_description import Descriptions
-from .definitions.server_tools import ServerState, absence, place_tools, server_of
+from .definitions.server_tools import ServerState, explain_absence, find_server, place_tools
 from .lists.full_description import describe, describe_own
 from .lists.tool_list import RESERVED_NAMES, ToolList
 from .lists.toolset import Toolset
@@ -144,7 +158,7 @@ class Catalogue:
         or MCP server.
         """
         tool = self.find(name, root, surface)
-        if (error := absence(tool, self.servers)) is not None:
+        if (error := explain_absence(tool, self.servers)) is not None:
             raise error
         if (refusal := self.descriptions.refusal(tool, root, args)) is not None:
             raise refusal
@@ -186,7 +200,7 @@ class Catalogue:
         if not unlisted or name in RESERVED_NAMES:
             return []
         defined = {
-            where[0] for tool in self.own.toolset.tools.values() if (where := server_of(tool))
+            where[0] for tool in self.own.toolset.tools.values() if (where := find_server(tool))
         }
         if name is None:
             return [
@@ -194,7 +208,7 @@ class Catalogue:
             ]
         tool = self.own.toolset.get(name)
         if tool is not None:
-            where = server_of(tool)
+            where = find_server(tool)
             return [] if where is None or where[0] not in unlisted else [where[0]]
         project = self._project(root)
         if project is not None and project.toolset.get(name) is not None:
@@ -345,17 +359,17 @@ class Catalogue:
         layers: list[Layer] = []
         packed = self._packed(toolpack)
         packed_names = {name for document in packed for name in document.data.get("tools", ())}
-        for document in (*packed, *packaged_functions(self._packages, packed_names, problems)):
-            layers.extend(layers_of(document, problems, packed=True))
+        for document in (*packed, *find_packaged_functions(self._packages, packed_names, problems)):
+            layers.extend(read_layers(document, problems, packed=True))
         documents, is_incomplete = self._documents(problems)
         for document in documents:
             # A definition's `command` replaces a function, like a tool of the toolpack.
             packed_too = document.file.endswith(".py")
-            layers.extend(layers_of(document, problems, packed=packed_too))
+            layers.extend(read_layers(document, problems, packed=packed_too))
         shared = tuple(layer for layer in layers if layer.name == "*")
         if is_incomplete:
             shared = (*shared, _ASKS)
-        own = UserTools(Toolset(tools_of(layers, problems)), shared)
+        own = UserTools(Toolset(build_tools(layers, problems)), shared)
         return Definitions(own, tuple(toolpack), tuple(problems), is_incomplete)
 
     def apply(self, read: Definitions) -> None:
@@ -366,7 +380,7 @@ class Catalogue:
     def _place_server_tools(self) -> None:
         own = self._read.own
         file = str(self._sources[0]) if self._sources else ""
-        shared = shared_fields(own.shared)
+        shared = read_shared_fields(own.shared)
         tools, self.server_problems = place_tools(own.toolset.tools, self.servers, file, shared)
         if self._read.is_incomplete:
             tools = {
@@ -401,7 +415,7 @@ class Catalogue:
 
         for source in self._sources:
             try:
-                paths = definition_files(source, skip) if source.is_dir() else [source]
+                paths = list_definition_files(source, skip) if source.is_dir() else [source]
             except OSError as error:
                 is_incomplete |= isinstance(error, PermissionError)
                 remark = _KEPT_REMARK if isinstance(error, PermissionError) else ""

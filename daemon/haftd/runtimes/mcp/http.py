@@ -20,7 +20,7 @@ from haft_protocol.mcp import INVALID_REQUEST, META_PREFIX
 from haft_protocol.network_errors import first_reason
 from haftd import __version__
 from haftd.config.mcp_settings import McpServer
-from haftd.http_exchange import Headers, HttpExchange, TooLong, secured
+from haftd.http_exchange import Headers, HttpExchange, TooLong, secure
 from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.definitions.server_tools import ServedTool
 
@@ -295,7 +295,7 @@ class Endpoint:
             stream = await trio.open_tcp_stream(host, port)
             if self._tls is None:
                 return stream
-            return await secured(stream, self._tls, host)
+            return await secure(stream, self._tls, host)
 
 
 def _status_text(status: int, body: bytes) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from haft_protocol.errors import RpcError, shown, spawn_failed
 from haftd.launch_spec import Grant, Sandbox, is_within
-from haftd.tools.definitions.access import NOTHING, AccessPolicy, UnsetVariable, unenforceable
+from haftd.tools.definitions.access import NOTHING, AccessPolicy, UnsetVariable, find_unenforceable
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.runtime_names import MEDIATED
 
@@ -32,7 +32,7 @@ def sandbox_of(tool: Tool, policy: AccessPolicy | None, root: str, runtime: str)
     if policy is None:
         return None
     # Absolute and relative rules may lie within each other.
-    for _, why in unenforceable(policy, runtime, is_unsafe=tool.unsafe):
+    for _, why in find_unenforceable(policy, runtime, is_unsafe=tool.unsafe):
         raise _refusal(tool, why)
     if tool.unsafe:
         return None
@@ -71,7 +71,7 @@ def grants_of(policy: AccessPolicy) -> tuple[Grant, ...] | None:
     return tuple(
         Grant(rule.path, frozenset(rights))
         for rule in policy.fs
-        if (rights := policy.rights(rule.path))
+        if (rights := policy.list_rights(rule.path))
     )
 
 
@@ -83,7 +83,7 @@ def denials_of(policy: AccessPolicy) -> tuple[Grant, ...]:
 
 def _sandbox_of_mediated(tool: Tool, policy: AccessPolicy, root: str) -> Sandbox:
     """Return the process's own sandbox: places with `execute`, never the root."""
-    for _, why in policy.unmediated():
+    for _, why in policy.find_unmediated():
         raise _refusal(tool, why)
     grants = []
     for rule in policy.fs or ():

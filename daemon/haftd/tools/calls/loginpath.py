@@ -40,7 +40,7 @@ def is_bare(path: str | None) -> bool:
     return all(folder in _BARE for folder in (path or "").split(":") if folder)
 
 
-def merged(learnt: str, own: str | None) -> str:
+def merge_paths(learnt: str, own: str | None) -> str:
     folders = [*learnt.split(":"), *(own or "").split(":")]
     return ":".join(dict.fromkeys(folder for folder in folders if folder.startswith("/")))
 
@@ -85,7 +85,7 @@ def learn(env: Mapping[str, str], shell: str, timeout_s: float = 3.0) -> str | N
     begin, end = text.rfind(_BEGIN), text.rfind(_END)
     if begin < 0 or end < begin:
         return None
-    return merged(text[begin + len(_BEGIN) : end], env.get("PATH")) or None
+    return merge_paths(text[begin + len(_BEGIN) : end], env.get("PATH")) or None
 
 
 def _read(fd: int, deadline: float) -> str:

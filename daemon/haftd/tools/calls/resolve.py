@@ -30,7 +30,7 @@ from haftd.tools.definitions.definition import Each, Tool
 from haftd.tools.definitions.fields import read_limit
 from haftd.tools.definitions.parameters import InvalidField
 from haftd.tools.definitions.runtime_names import MEDIATED, served_names, unserved_runtime
-from haftd.tools.definitions.server_tools import server_of
+from haftd.tools.definitions.server_tools import find_server
 from haftd.tools.templates import shelltext, template
 from haftd.tools.templates.words import CLOSE, OPEN
 
@@ -80,7 +80,7 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Resolv
     """Render the tool's templates with the arguments from `arguments.check`; raises `RpcError`."""
     if tool.unserved and tool.source != "local":
         raise unsupported_source(tool.name, tool.source, tool.unserved)
-    if server_of(tool) is not None:
+    if find_server(tool) is not None:
         return _server_call(tool, args, context)
     if tool.unserved or (tool.command is None and not tool.is_builtin):
         raise unsupported_runtime(tool.name, tool.runtime, tool.unserved or "it has no command")

@@ -44,7 +44,7 @@ _VALIDATORS = {action: jsonschema_rs.validator_for(form) for action, form in _SC
 
 def check_arguments(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
     """Return the coerced arguments; raises `RpcError` (-32003)."""
-    if args and tool.parameters == NO_PARAMETERS and not tool.parameters_given:
+    if args and tool.parameters == NO_PARAMETERS and not tool.has_parameters:
         at = tool.file if tool.line is None else f"{tool.file}:{tool.line}"
         why = f"the tool takes no arguments; to give it some, add `parameters` to its definition at {at}"
         raise invalid_arguments(

@@ -31,6 +31,7 @@ ALWAYS_INHERITED = frozenset(
 )
 """Variables inherited by a tool with rules, unless a rule denies them."""
 PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+"""Default port by scheme."""
 
 _VARIABLE = lazy_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -49,7 +50,7 @@ class PathRule(msgspec.Struct, frozen=True):
 
 
 class NetRule(msgspec.Struct, frozen=True):
-    """Destinations."""
+    """Permission or denial of destinations."""
 
     host: str
     """`*`, a name, `*.name` for all names below, or an IP address."""
@@ -60,6 +61,7 @@ class NetRule(msgspec.Struct, frozen=True):
 
     @property
     def specificity(self) -> tuple[int, int, bool, bool, int]:
+        """Sort key: the kind of host, its length, then port, scheme and path."""
         kind = 0 if self.host == "*" else 1 if self.host.startswith("*.") else 2
         path = len(self.path_prefix or "")
         return kind, len(self.host), self.port is not None, self.scheme is not None, path
@@ -111,22 +113,24 @@ class AccessPolicy(msgspec.Struct, frozen=True):
     commands: tuple[CommandRule, ...] | None = None
 
     def may(self, right: Right, path: str) -> bool:
-        """Decide on an absolute path without links; a `..` denies."""
+        """Decide on an absolute path without links; with rules, a relative path and a `..` are denied."""
         if self.fs is None:
             return True
         if not path.startswith("/") or ".." in path.split("/"):
             return False
-        rule = self.rule_of(right, path)
+        rule = self.find_rule(right, path)
         return rule is not None and right in rule.grants
 
-    def rule_of(self, right: Right, path: str) -> PathRule | None:
+    def find_rule(self, right: Right, path: str) -> PathRule | None:
+        """Return the rule that decides on the right at this path; None if none names the right."""
         rules = [r for r in self.fs or () if _names(r, right) and covers(r.path, path)]
         return max(rules, key=_depth, default=None)
 
     def may_read(self, path: str) -> bool:
         return self.may("read", path)
 
-    def rights(self, path: str) -> frozenset[Right]:
+    def list_rights(self, path: str) -> frozenset[Right]:
+        """Return the rights at a path."""
         return frozenset(right for right in RIGHTS if self.may(right, path))
 
     def may_connect(
@@ -135,7 +139,7 @@ class AccessPolicy(msgspec.Struct, frozen=True):
         """Decide on one connection, or one request if `path` is given."""
         if self.net is None:
             return True
-        name = canonical_host(host)
+        name = canonicalize_host(host)
         return _allows([rule for rule in self.net if rule.matches(name, port, scheme, path)])
 
     def may_reach(
@@ -155,7 +159,7 @@ class AccessPolicy(msgspec.Struct, frozen=True):
         """
         if self.net is None:
             return True
-        number = canonical_host(address)
+        number = canonicalize_host(address)
         own = [
             rule
             for rule in self.net
@@ -186,7 +190,7 @@ class AccessPolicy(msgspec.Struct, frozen=True):
             for scheme, is_permitted in zip(schemes, permitted, strict=True)
             if scheme is not None and not is_permitted
             for rule in self.net or ()
-            if rule.matches(canonical_host(host), port, scheme, None)
+            if rule.matches(canonicalize_host(host), port, scheme, None)
         )
 
     @property
@@ -211,13 +215,16 @@ class AccessPolicy(msgspec.Struct, frozen=True):
         return self.may_see(name)
 
     def may_run(self, program: str, *args: str) -> bool:
+        """Decide on a command, by the program's name as written."""
         return self.commands is None or any(rule.permits(program, args) for rule in self.commands)
 
     def at(self, root: str, variables: Mapping[str, str]) -> AccessPolicy:
-        """Return the policy with absolute paths; raises `UnsetVariable`."""
+        """Return the policy with the absolute paths that `make_absolute` makes; raises `UnsetVariable`."""
         if self.fs is None:
             return self
-        rules = tuple(replace(rule, path=absolute(rule.path, root, variables)) for rule in self.fs)
+        rules = tuple(
+            replace(rule, path=make_absolute(rule.path, root, variables)) for rule in self.fs
+        )
         return replace(self, fs=rules)
 
     def as_data(self) -> dict[str, Any]:
@@ -252,8 +259,8 @@ class AccessPolicy(msgspec.Struct, frozen=True):
             }
         return data
 
-    def unenforceable(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield the rules that no sandbox enforces: key and reason."""
+    def find_unenforceable(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield key in `access` and reason of each rule that no sandbox enforces."""
         for rule in self.fs or ():
             above = next((folder for folder in PROGRAM_FOLDERS if covers(folder, rule.path)), "")
             if above and (kept := rule.denies & {"read", "execute"}):
@@ -303,30 +310,30 @@ class AccessPolicy(msgspec.Struct, frozen=True):
                 ),
             )
 
-    def unmediated(self) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Yield the rules that host calls do not enforce either: key and reason."""
+    def find_unmediated(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield key in `access` and reason of each rule that host calls do not enforce either."""
         if not self.commands:
             return
-        for key, why in self.unenforceable():
+        for key, why in self.find_unenforceable():
             if key == ("fs",):
                 yield key, f"{why}. It is about the programs of `access.commands`"
 
     def _may_at(self, right: Right, rule: PathRule) -> bool:
-        deciding = self.rule_of(right, rule.path)
+        deciding = self.find_rule(right, rule.path)
         return deciding is not None and right in deciding.grants
 
 
-def unenforceable(
+def find_unenforceable(
     policy: AccessPolicy, runtime: str, *, is_unsafe: bool = False
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the rules that the runtime cannot enforce or grant: key and reason.
+    """Yield key in `access` and reason of each rule that the runtime cannot enforce or grant.
 
     Without a sandbox, a module has its rules even if `is_unsafe`.
     """
     if runtime != "wasm":
-        yield from policy.unenforceable()
+        yield from policy.find_unenforceable()
         return
-    yield from replace(policy, net=(), commands=()).unenforceable()
+    yield from replace(policy, net=(), commands=()).find_unenforceable()
     rules = policy.fs or ()
     for rule in rules:
         may_read = any("read" in other.grants and covers(other.path, rule.path) for other in rules)
@@ -367,8 +374,8 @@ def covers(rule: str, path: str) -> bool:
     return is_within(path, rule)
 
 
-def absolute(path: str, root: str, variables: Mapping[str, str]) -> str:
-    """Expand `${VAR}` and `~/`, and join the root; raises `UnsetVariable`."""
+def make_absolute(path: str, root: str, variables: Mapping[str, str]) -> str:
+    """Expand `${VAR}` and `~/`, and join the root. Raises `UnsetVariable`, also for a `..` in a value."""
 
     def value(match: re.Match[str]) -> str:
         text = variables.get(match[1], "")
@@ -383,10 +390,10 @@ def absolute(path: str, root: str, variables: Mapping[str, str]) -> str:
     return os.path.normpath(os.path.join(root, expanded))  # noqa: PTH118
 
 
-def canonical_host(host: str) -> str:
+def canonicalize_host(host: str) -> str:
     """Return one form for all spellings of a host: `127.1` and `::ffff:7f00:1` are `127.0.0.1`.
 
-    >>> canonical_host("Example.COM."), canonical_host("0x7f.1"), canonical_host("[::1]")
+    >>> canonicalize_host("Example.COM."), canonicalize_host("0x7f.1"), canonicalize_host("[::1]")
     ('example.com', '127.0.0.1', '::1')
     """
     text = host.strip("[]").rstrip(".").lower()

@@ -19,7 +19,7 @@ from .access import (
     NetRule,
     PathRule,
     Right,
-    canonical_host,
+    canonicalize_host,
 )
 from .parameters import invalid_field, read_flag
 
@@ -45,29 +45,31 @@ def read_access(value: object) -> dict[str, Any]:
             raise invalid_field(
                 f"there is no such kind of access; they are {', '.join(_KINDS)}", name
             )
-    access_policy(value, None, strict=True)
+    read_policy(value, None, strict=True)
     return value
 
 
 def read_sandbox(value: object) -> str:
+    """Return one of `SANDBOXES`; raises `InvalidField`."""
     if value in SANDBOXES:
         return str(value)
     raise invalid_field(f'it is {shown(value)}; it must be "root"')
 
 
-def access_policy(
+def read_policy(
     access: Mapping[str, Any] | None, sandbox: str | None, *, strict: bool
 ) -> AccessPolicy:
-    """Return a definition's policy; not `strict`, a kind without rules stays open.
+    """Return a definition's policy. A kind without rules grants nothing if `strict` or with a `sandbox`;
+    else it is open.
 
-    The rules of `access` are added to the policy `sandbox`.
+    The rules of `access` are added to those of the sandbox. Raises `InvalidField`.
     """
     table = access or {}
     base = _BASE if sandbox else AccessPolicy()
-    fs = _fs(table["fs"]) if "fs" in table else None
-    net = _list(table["net"], "net", _net) if "net" in table else None
-    env = _env(table["env"]) if "env" in table else None
-    commands = _commands(table["commands"]) if "commands" in table else None
+    fs = _read_fs(table["fs"]) if "fs" in table else None
+    net = _read_list(table["net"], "net", _read_net) if "net" in table else None
+    env = _read_env(table["env"]) if "env" in table else None
+    commands = _read_commands(table["commands"]) if "commands" in table else None
     if strict or sandbox:
         fs, net, env, commands = fs or (), net or (), env or (), commands or ()
     if sandbox:
@@ -81,13 +83,13 @@ def _refuse_one_table(value: Mapping[str, Any], kind: str, key: str) -> None:
         raise invalid_field(f"{_TABLES} `[[tools.X.access.{kind}]]`, in double brackets", kind)
 
 
-def _list(value: object, kind: str, read: Callable[[Any, str], Any]) -> tuple[Any, ...]:
+def _read_list(value: object, kind: str, read: Callable[[Any, str], Any]) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise invalid_field(f"{_TABLES} `[[tools.X.access.{kind}]]`", kind)
     return tuple(read(item, str(at)) for at, item in enumerate(value))
 
 
-def _fs(value: object) -> tuple[PathRule, ...]:
+def _read_fs(value: object) -> tuple[PathRule, ...]:
     if isinstance(value, dict):
         _refuse_one_table(value, "fs", "path")
         rules = []
@@ -99,20 +101,22 @@ def _fs(value: object) -> tuple[PathRule, ...]:
             if not isinstance(paths, list):
                 raise invalid_field("it must be a list of paths", "fs", word)
             for at, path in enumerate(paths):
-                rules.append(PathRule(_path(path, "fs", word, str(at)), frozenset(_WORDS[word])))
+                rules.append(
+                    PathRule(_read_path(path, "fs", word, str(at)), frozenset(_WORDS[word]))
+                )
         return _merge(tuple(rules))
     if isinstance(value, list) and any(not isinstance(item, dict) for item in value):
         raise invalid_field(
             "a list of paths needs its right: `fs.read = [...]`, `fs.write = [...]`", "fs"
         )
-    return _merge(_list(value, "fs", _path_rule))
+    return _merge(_read_list(value, "fs", _read_path_rule))
 
 
-def _path_rule(item: dict[str, Any], at: str) -> PathRule:
-    _known(item, ("path", *_WORDS), "fs", at)
+def _read_path_rule(item: dict[str, Any], at: str) -> PathRule:
+    _check_keys(item, ("path", *_WORDS), "fs", at)
     if "path" not in item:
         raise invalid_field("it needs a `path`", "fs", at)
-    path = _path(item["path"], "fs", at, "path")
+    path = _read_path(item["path"], "fs", at, "path")
     grants: set[Right] = set()
     denies: set[Right] = set()
     # `write` first: `create`, `update` and `delete` refine it.
@@ -142,7 +146,7 @@ def _merge(rules: tuple[PathRule, ...]) -> tuple[PathRule, ...]:
     return tuple(joined.values())
 
 
-def _path(value: object, *place: str) -> str:
+def _read_path(value: object, *place: str) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
         raise invalid_field("it must be a path, as text", *place)
     parts = value.split("/")
@@ -168,14 +172,14 @@ def _path(value: object, *place: str) -> str:
     return f"/{kept}" if value.startswith("/") else kept or "."
 
 
-def _net(item: object, at: str) -> NetRule:
+def _read_net(item: object, at: str) -> NetRule:
     if not isinstance(item, dict):
         raise invalid_field("it must be a table with a `host`", "net", at)
-    _known(item, ("host", "scheme", "port", "path_prefix", "allow"), "net", at)
+    _check_keys(item, ("host", "scheme", "port", "path_prefix", "allow"), "net", at)
     host = item.get("host")
     if not isinstance(host, str) or not host:
         raise invalid_field("it needs a `host`", "net", at)
-    host = canonical_host(host)
+    host = canonicalize_host(host)
     if not _HOST.fullmatch(host) and not _is_address(host):
         apart = "; `scheme`, `port` and `path_prefix` are keys of their own" if ":" in host else ""
         raise invalid_field(
@@ -207,7 +211,7 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _env(value: object) -> tuple[EnvRule, ...]:
+def _read_env(value: object) -> tuple[EnvRule, ...]:
     if isinstance(value, dict):
         _refuse_one_table(value, "env", "name")
         for word in value:
@@ -217,22 +221,22 @@ def _env(value: object) -> tuple[EnvRule, ...]:
         if not isinstance(names, list):
             raise invalid_field("it must be a list of names", "env", "read")
         return tuple(
-            EnvRule(_variable(name, "env", "read", str(at))) for at, name in enumerate(names)
+            EnvRule(_read_variable(name, "env", "read", str(at))) for at, name in enumerate(names)
         )
-    return _list(value, "env", _env_rule)
+    return _read_list(value, "env", _read_env_rule)
 
 
-def _env_rule(item: object, at: str) -> EnvRule:
+def _read_env_rule(item: object, at: str) -> EnvRule:
     if not isinstance(item, dict):
         raise invalid_field(
             "it must be a table with a `name`; or write `env.read = [...]`", "env", at
         )
-    _known(item, ("name", "read"), "env", at)
-    name = _variable(item.get("name"), "env", at, "name")
+    _check_keys(item, ("name", "read"), "env", at)
+    name = _read_variable(item.get("name"), "env", at, "name")
     return EnvRule(name, read_flag(item.get("read", True), "env", at, "read"))
 
 
-def _variable(value: object, *place: str) -> str:
+def _read_variable(value: object, *place: str) -> str:
     if isinstance(value, str) and _NAME.fullmatch(value):
         return value
     raise invalid_field(
@@ -240,7 +244,7 @@ def _variable(value: object, *place: str) -> str:
     )
 
 
-def _commands(value: object) -> tuple[CommandRule, ...]:
+def _read_commands(value: object) -> tuple[CommandRule, ...]:
     if not isinstance(value, dict):
         raise invalid_field("it must be a table of programs", "commands")
     rules = []
@@ -273,7 +277,7 @@ def _is_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _known(item: Mapping[str, Any], names: tuple[str, ...], *place: str) -> None:
+def _check_keys(item: Mapping[str, Any], names: tuple[str, ...], *place: str) -> None:
     for name in item:
         if name not in names:
             raise invalid_field(

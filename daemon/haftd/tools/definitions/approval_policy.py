@@ -1,7 +1,7 @@
 """Approval policy of a tool: the actions that need a person's decision.
 
 A definition's `run` is a mode, for `spawn` and `call` (a run to the end), or a table of modes by
-action. An entry of `spawn` or `call` alone is for both: the other would be a way around it.
+action, with `default` for the others. An entry of `spawn` or `call` alone is for both: the other would be a way around it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Run = StatedMode | Mapping[str, StatedMode] | None
 """Values of `run` in a definition."""
 
 _MAX_TEXT_LENGTH = 16_384
-"""Characters of a displayed text."""
+"""Characters of a displayed text, before the escapes."""
 _STARTS = {"spawn": "call", "call": "spawn"}
 """The two starting actions, each with the other."""
 _FREEST_FIRST: tuple[StatedMode, ...] = ("unattended", "sandboxed", "ask", "edit", "skip")
@@ -90,7 +90,8 @@ def _json(value: object, indent: int | None = None) -> str:
 
 
 def escape_invisible(text: str, most: int = _MAX_TEXT_LENGTH) -> str:
-    """Escape invisible and reordering characters except newlines; cut after `most` characters."""
+    """Cut the text after `most` characters, then escape its invisible and reordering characters except
+    newlines; a last line gives the number of omitted characters."""
     omitted = len(text) - most
     text = text[:most]
     if not text.isprintable():

@@ -15,7 +15,7 @@ _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 
 
 def read_template(value: object, *path: str) -> str:
-    """Return a checked template string. Raises `InvalidField` at `path`, keys within the field."""
+    """Return a checked template string. Raises `InvalidField` at `path`, the keys inside the field."""
     if not isinstance(value, str):
         raise invalid_field("it must be a text", *path)
     if "\0" in value:

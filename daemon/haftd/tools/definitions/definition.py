@@ -116,7 +116,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     parameters: Mapping[str, Any] = msgspec.field(default_factory=lambda: dict(NO_PARAMETERS))
     details: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Long texts about parameters by path."""
-    parameters_given: bool = False
+    has_parameters: bool = False
     """False where the definition has no parameters."""
     must_describe: bool = False
     """The program must be asked for the parameters before a list or call."""

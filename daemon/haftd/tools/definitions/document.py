@@ -22,14 +22,16 @@ from haftd.ownership import has_foreign_owner, why_replaceable
 from haftd.redaction import Redacted
 
 MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
-"""Larger files are no configuration."""
+"""Greatest size of a file: a larger one is no configuration."""
 
 _MAX_DEPTH = 64
 """Nesting of tables and lists; later stages recurse."""
 
 _MAX_DOTS = 64
+"""Dots of a key whose line is found."""
 _MAX_FOLDERS = 1_000
-_NOT_REGULAR = "it is no regular file"
+"""Folders searched for definitions: a start waits meanwhile."""
+_NOT_REGULAR = "it is not a regular file"
 _TOO_LONG = f"it is larger than {MAX_DOCUMENT_BYTES} bytes"
 _TOO_DEEP = "it is nested too deeply"
 _TOO_LARGE = "a number in it is larger than TOML has: 64 bits"
@@ -81,12 +83,14 @@ class Document(Redacted, frozen=True):
         return problem(self.file, ".".join(path), message, self.line(path))
 
 
-def definition_files(folder: Path, on_error: Callable[[OSError], None] | None = None) -> list[Path]:
+def list_definition_files(
+    folder: Path, on_error: Callable[[OSError], None] | None = None
+) -> list[Path]:
     """Return the `*.toml` and `*.py` in a folder and subfolders, sorted by the parts of their
     paths.
 
     Links to folders are followed once each; hidden folders are skipped, and unlistable folders,
-    which `on_error` gets. Raises `UnreadableFile`.
+    which `on_error` gets. Raises `UnreadableFile` for too many folders, and OSError.
     """
     files: list[Path] = []
     seen: set[tuple[int, int]] = set()
@@ -113,7 +117,8 @@ def read(path: Path) -> Document:
 
 
 def read_text(path: Path) -> str:
-    """Read a file that only this user and root can write; raises `UnreadableFile`."""
+    """Read a file that is this user's or root's and not writable by everybody, in a folder that is, too.
+    Raises `UnreadableFile`, `MissingFile`."""
     try:
         with os.fdopen(_open(path), "rb") as file:
             status = os.fstat(file.fileno())
@@ -174,6 +179,7 @@ def _foreign_write_fault(status: os.stat_result, subject: str) -> str:
 
 
 def parse(text: str, file: str) -> Document:
+    """Parse TOML, `file` being its name in messages; raises `UnreadableFile`."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -189,7 +195,7 @@ def parse(text: str, file: str) -> Document:
     for value, depth in _values(data):
         if depth > _MAX_DEPTH:
             raise UnreadableFile(_TOO_DEEP)
-        if type(value) is int and value.bit_length() > 63:
+        if type(value) is int and not -(2**63) <= value < 2**63:
             raise UnreadableFile(_TOO_LARGE)
     return Document(file, data, dict(_places(text)))
 
@@ -206,7 +212,7 @@ def _values(data: object) -> Iterator[tuple[object, int]]:
 
 def _path_of(text: str) -> tuple[str, ...] | None:
     if text.count(".") > _MAX_DOTS:
-        return None  # perhaps no key, and tomllib takes the square of its length
+        return None  # perhaps not a key, and tomllib takes time in the square of its length
     if match := _PLAIN.fullmatch(text):
         return tuple(match[match.lastindex or 0].split("."))
     try:
@@ -246,7 +252,7 @@ def _places(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
 
 
 def merge_tables(below: Any, above: Any) -> Any:
-    """Return `below` with the keys of `above`, table by table."""
+    """Return `below` with the keys of `above`, table by table; `above` unless both are tables."""
     if isinstance(below, dict) and isinstance(above, dict):
         merged = dict(below)
         for key, value in above.items():

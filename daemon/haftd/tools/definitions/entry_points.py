@@ -10,6 +10,7 @@ from functools import lru_cache
 import msgspec
 
 _MAX_BYTES = 1 << 20
+"""Characters read of one file; the rest is ignored."""
 
 
 class EntryPoint(msgspec.Struct, frozen=True):
@@ -25,8 +26,9 @@ class EntryPoint(msgspec.Struct, frozen=True):
     line: int
 
 
-def entry_points(group: str, folders: Iterable[str]) -> list[EntryPoint]:
-    """Return the entry points of a group; the first of a name wins."""
+def find_entry_points(group: str, folders: Iterable[str]) -> list[EntryPoint]:
+    """Return the entry points of a group in these folders; the first of a name wins. An unreadable file
+    is skipped."""
     entries: dict[str, EntryPoint] = {}
     for folder in dict.fromkeys(folders):
         for file in _metadata(folder):

@@ -67,7 +67,7 @@ _UNITS = {
     "MB": 10**6,
     "GB": 10**9,
 }
-MAX_TIMEOUT_S = 31_536_000
+MAX_TIMEOUT_S = 31_536_000  # a year
 _MODES = ("ask", "unattended", "edit", "skip")
 _RUN_MODES = (*_MODES, "sandboxed")
 _SIZES = frozenset({"memory", "output"})
@@ -176,7 +176,9 @@ def read_limit(name: str, value: object) -> float:
     else:
         raise invalid_field(f"it is {shown(value)}; it must be a number", name)
     if not 0 < number < 2**63:
-        raise invalid_field(f"it is {shown(value)}; it must be more than nothing", name)
+        raise invalid_field(
+            f"it is {shown(value)}; it must be more than 0 and less than 2 to the power of 63", name
+        )
     if name in ("processes", "fuel") and number != int(number):
         raise invalid_field(f"it is {shown(value)}; it must be a whole number", name)
     return number
@@ -364,7 +366,7 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
             "what a terminal shows is seen as it goes, so no result is reviewed", "result"
         )
     values["stateful"] = stateful
-    values["parameters_given"] = "parameters" in values
+    values["has_parameters"] = "parameters" in values
     kept = {key: read[key] for key in _KEPT if key in read}
     try:
         return Tool(name=name, file=file, line=line, kept=kept, **values)
@@ -385,7 +387,9 @@ def _check_module(values: Mapping[str, Any]) -> None:
         raise invalid_field("a module of WebAssembly is no shell script", "command")
 
 
-def remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+def find_remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield path and text of each remark on fields without an effect, and on a tool that cannot be
+    called."""
     if tool.source != "local" and "runtime" in read:
         yield ("runtime",), "it is ignored: only local tools have a runtime"
     if tool.source.startswith("mcp."):

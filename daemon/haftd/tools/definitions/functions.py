@@ -17,7 +17,7 @@ from haft_protocol.errors import shown
 from haft_protocol.methods import Problem
 
 from .document import Document, UnreadableFile, problem, read_text
-from .entry_points import EntryPoint, entry_points
+from .entry_points import EntryPoint, find_entry_points
 from .fields import NAME
 
 if TYPE_CHECKING:
@@ -110,19 +110,20 @@ def _fields(keywords: Iterable[ast.keyword], line: int) -> dict[str, Any]:
         key = keyword.arg or "**"
         try:
             fields[key] = ast.literal_eval(keyword.value)
-        except ValueError:
-            raise UnreadableFile(f"`{key}` of a tool is no literal", line) from None
+        except (ValueError, TypeError, RecursionError):
+            raise UnreadableFile(f"`{key}` of a tool is not a literal", line) from None
         if key in _NOT_SET:
             raise UnreadableFile(f"`{key}` of a tool that is a function cannot be set", line)
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def packaged_functions(
+def find_packaged_functions(
     folders: Iterable[str], taken: Collection[str], problems: list[Problem]
 ) -> list[Document]:
-    """Return packages' functions as definitions, except for names in `taken`; faults go to `problems`."""
+    """Return packages' functions as definitions. Those with a name in `taken`, and faults, go to
+    `problems`."""
     documents = []
-    for entry in entry_points(GROUP, folders):
+    for entry in find_entry_points(GROUP, folders):
         if why := _fault(entry, taken):
             key = f"{GROUP}.{entry.name}"
             problems.append(problem(entry.file, key, why, entry.line))
@@ -139,7 +140,7 @@ def _fault(entry: EntryPoint, taken: Collection[str]) -> str:
     if entry.name in taken:
         return f"haftd has a tool {shown(entry.name)} of its own, which stays"
     if not NAME.fullmatch(entry.name):
-        return f"{shown(entry.name)} is no name for a tool"
+        return f"{shown(entry.name)} is not a name for a tool"
     if not entry.object:
         return 'an entry point for a tool names a function: "module:function"'
     if "{" in f"{entry.folder}{entry.module}{entry.object}":

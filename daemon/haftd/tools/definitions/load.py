@@ -1,7 +1,8 @@
 """Loader of definitions: TOML layers merged field by field, tables by key; a `command` is replaced
 whole.
 
-A definition with a wrong field leaves the merge; the layers below stay in force. `[tools.<name>]`
+A definition with a wrong field leaves the merge, and the layers below stay in force, unless it has rules
+of access: then there is no tool, as it would run without these. `[tools.<name>]`
 is strict, as an unknown field may be a misspelt limit; `[conversation.tools.<name>]`, another
 program's format, has an unknown field only reported. An unenforceable rule of `access` invalidates
 the definition, without `unsafe = true`. The name `'*'` holds defaults.
@@ -21,14 +22,14 @@ from haftd.lazy_pattern import lazy_pattern
 from haftd.redaction import Redacted
 
 from . import fields, parameters
-from .access import NOTHING, AccessPolicy, unenforceable
-from .access_fields import access_policy
+from .access import NOTHING, AccessPolicy, find_unenforceable
+from .access_fields import read_policy
 from .definition import Tool
 from .document import Document, merge_tables
 from .parameters import read_details
 from .runtime_names import MEDIATED, added_runtimes
 from .self_description import is_described_later, mark_self_describing
-from .server_tools import NOT_ASKED, server_of
+from .server_tools import NOT_ASKED, find_server
 from .template_names import check_names
 
 _CONFINED = ("stdio", "pty", "wasm")
@@ -65,10 +66,11 @@ class Layer(Redacted, frozen=True):
         return self.document.problem((*self.form, self.name, *path), message)
 
 
-def layers_of(
+def read_layers(
     document: Document, problems: list[Problem], *, packed: bool = False
 ) -> Iterator[Layer]:
-    """Yield the definitions of a file; faults go to `problems`."""
+    """Yield the definitions of a file without those that have a fault, unless they have access rules
+    (`is_refused`); faults go to `problems`."""
     for form in FORMS:
         table = _table(document, form)
         if table is None:
@@ -93,18 +95,19 @@ def _table(document: Document, form: tuple[str, ...]) -> dict[str, Any] | None:
     return table if isinstance(table, dict) else None
 
 
-def tables(document: Document) -> Iterator[dict[str, Any]]:
+def read_tables(document: Document) -> Iterator[dict[str, Any]]:
+    """Yield the table of tools in either form, empty if it is missing or no table."""
     for form in FORMS:
         yield _table(document, form) or {}
 
 
 def _faults(layer: Layer, *, strict: bool) -> Iterator[tuple[Problem, bool]]:
-    """Yield a layer's faults, each with True if it invalidates the layer."""
+    """Yield a layer's faults, each with True if the fault invalidates the layer."""
     if layer.name != "*" and not fields.NAME.fullmatch(layer.name):
         yield (
             layer.problem(
                 (),
-                f"{shown(layer.name)} is no name for a tool: letters, digits, `_`, `-`, `.`; at most 64",
+                f"{shown(layer.name)} is not a name for a tool: letters, digits, `_`, `-`, `.`; at most 64",
             ),
             True,
         )
@@ -136,7 +139,8 @@ def is_about_rules(problem: Problem) -> bool:
     return bool(_ABOUT_RULES.search(problem.key))
 
 
-def merged(layers: Iterable[Layer]) -> dict[str, Any]:
+def merge_layers(layers: Iterable[Layer]) -> dict[str, Any]:
+    """Return the unparsed fields of the layers, of which a later one overrides an earlier one."""
     values: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.values.items():
@@ -147,14 +151,15 @@ def merged(layers: Iterable[Layer]) -> dict[str, Any]:
     return values
 
 
-def shared_fields(layers: Iterable[Layer]) -> dict[str, Any]:
+def read_shared_fields(layers: Iterable[Layer]) -> dict[str, Any]:
     """Return the parsed fields of the user's `'*'`, for tools without a definition."""
-    values = merged(layer for layer in layers if layer.form == ("tools",))
+    values = merge_layers(layer for layer in layers if layer.form == ("tools",))
     return {key: fields.READERS[key](value) for key, value in values.items()}
 
 
-def tools_of(layers: Iterable[Layer], problems: list[Problem]) -> dict[str, Tool]:
-    """Merge layers, lowest first, into tools by name; faults go to `problems`."""
+def build_tools(layers: Iterable[Layer], problems: list[Problem]) -> dict[str, Tool]:
+    """Merge layers, lowest first, into tools by name; faults go to `problems`. A definition with a
+    `command` replaces a packed one whole."""
     named: dict[str, list[Layer]] = {}
     shared: dict[tuple[str, ...], list[Layer]] = {}
     for layer in layers:
@@ -186,7 +191,7 @@ def _is_short(parameters: object) -> bool:
 
 
 def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Problem]) -> Tool | None:
-    values = merged((*under, *own))
+    values = merge_layers((*under, *own))
     origins = {key: layer for layer in (*under, *own) for key in layer.values}
     last = own[-1]
     try:
@@ -209,7 +214,7 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
             for each in (*under, *own)
         )
         try:
-            policy = access_policy(read.get("access"), read.get("sandbox"), strict=is_strict)
+            policy = read_policy(read.get("access"), read.get("sandbox"), strict=is_strict)
         except parameters.InvalidField as wrong:
             problems.append(layer.problem(("access", *wrong.path), wrong.message))
             return None
@@ -224,12 +229,12 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
         tool = replace(tool, policy=None if policy == AccessPolicy() else policy)
     elif tool.runtime == MEDIATED and not tool.unsafe:
         tool = replace(tool, policy=NOTHING)
-    for path, message in fields.remarks(tool, read):
+    for path, message in fields.find_remarks(tool, read):
         problems.append(origins.get(path[0], last).problem(path, message))
     older = any(layer.form != ("tools",) for layer in own)
     tool = replace(tool, older=older, details=read_details(values.get("parameters")))
     tool = mark_self_describing(tool, values)
-    if server_of(tool) is not None:
+    if find_server(tool) is not None:
         tool = replace(tool, absent=NOT_ASKED, laid_over=values.get("parameters") or {})
     try:
         check_names(tool, arguments=not is_described_later(tool))
@@ -250,10 +255,10 @@ def _unenforceable(
     if tool.source != "local":
         yield (key,), f"it is not enforced for a tool of the source {tool.source!r}"
     elif _is_confined(tool):
-        for path, why in unenforceable(policy, tool.runtime, is_unsafe=tool.unsafe):
+        for path, why in find_unenforceable(policy, tool.runtime, is_unsafe=tool.unsafe):
             yield ("access", *path), why
     elif tool.runtime == MEDIATED:
-        for path, why in policy.unmediated():
+        for path, why in policy.find_unmediated():
             yield ("access", *path), why
     elif tool.runtime in added_runtimes():
         yield (key,), f"the runtime {tool.runtime!r} does not enforce it"

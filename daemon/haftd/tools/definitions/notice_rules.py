@@ -19,6 +19,7 @@ _SWITCHES = ("on_success", "on_failure", "on_waiting", "on_content")
 _NAME = lazy_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _MAX_PATTERNS = 16
 _MAX_PATTERN_LENGTH = 1_024
+"""Characters. Both bounds keep the search of output cheap: each line is searched for each pattern."""
 
 
 def read_notify(value: object) -> NoticeSettings:

@@ -1,7 +1,8 @@
 """Parameters of a definition, as a JSON Schema: from a table of parameters with `summary` and a
 boolean `required`, or a whole schema.
 
-An object with `properties` is closed unless `additionalProperties` is given.
+An object with `properties` is closed unless `additionalProperties` is given; a branch, as of `anyOf` or
+`if`, only where no sibling can have further properties.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ _CONDITIONS = ("not", "if", "then", "else")
 _ONE = ("items", "contains", "additionalProperties", "propertyNames")
 _NAMED = ("$defs", "definitions", "patternProperties")
 _MAX_DEPTH = 32
+"""Levels of a schema; the parser and later stages recurse."""
 
 
 class InvalidField(ValueError):
@@ -91,13 +93,14 @@ def invalid_field(message: str, *path: str) -> InvalidField:
 
 
 def read_flag(value: object, *path: str) -> bool:
+    """Return a boolean; raises `InvalidField` at `path` for any other value."""
     if isinstance(value, bool):
         return value
     raise invalid_field("it must be true or false", *path)
 
 
 def read_parameters(value: object) -> dict[str, Any]:
-    """Parse either form; raises `InvalidField`."""
+    """Return the JSON Schema of either form; raises `InvalidField`."""
     schema = _parse(value)
     if (reference := find_endless(schema)) is not None:
         raise InvalidField(
@@ -107,7 +110,7 @@ def read_parameters(value: object) -> dict[str, Any]:
 
 
 def read_details(value: object) -> dict[str, str]:
-    """Return the descriptions of parameters with a summary, by path (`a.b`, `a[].c`)."""
+    """Return the descriptions of parameters that also have another `summary`, by path (`a.b`, `a[].c`)."""
     if not isinstance(value, dict):
         return {}
     form = value if value.get("type") == "object" else {"properties": value}
@@ -163,7 +166,7 @@ def _schema(
     schema: dict[str, Any] = {}
     for key, value in form.items():
         if key not in _WORDS and not key.startswith("x-"):
-            raise InvalidField((*path, key), f"{shown(key)} is no word of a parameter")
+            raise InvalidField((*path, key), f"{shown(key)} is not a keyword of a parameter")
         if key in ("summary", "description", "properties", "required"):
             continue
         inner = (*path, key)

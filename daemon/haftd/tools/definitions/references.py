@@ -13,6 +13,7 @@ _VALUES = frozenset(["default", "const", "enum", "examples"])
 
 
 def find_endless(schema: Mapping[str, Any]) -> str | None:
+    """Return a `$ref` of the first endless cycle; None if there is none."""
     done: set[int] = set()
     for start in _parts(schema):
         if id(start) in done:

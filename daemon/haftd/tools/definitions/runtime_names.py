@@ -13,7 +13,7 @@ from haft_protocol.errors import shown
 from haft_protocol.methods import Problem
 
 from .document import problem
-from .entry_points import EntryPoint, entry_points
+from .entry_points import EntryPoint, find_entry_points
 
 GROUP = "haft.runtimes"
 _OWN = ("stdio", "pty", "vfs", "wasm")
@@ -47,10 +47,12 @@ def engine_version() -> str:
 
 @cache
 def added_runtimes() -> Mapping[str, EntryPoint]:
+    """Return the packages' runtimes by name; read once in a process."""
     return {entry.name: entry for entry in _entries() if not _fault(entry)}
 
 
 def runtime_problems() -> Iterable[Problem]:
+    """Yield the faults of packages' runtimes, which are left out."""
     for entry in _entries():
         if why := _fault(entry):
             yield problem(entry.file, f"{GROUP}.{entry.name}", why, entry.line)
@@ -71,20 +73,20 @@ def unserved_runtime(runtime: str) -> str:
 
 
 def read_names() -> tuple[str, ...]:
-    """Return the runtimes that a definition may name: `wasm` without its engine too, as the lack is
-    told where such a tool is used."""
+    """Return the runtimes that a definition may name: `wasm` also without its engine, as the error about
+    that follows where such a tool is used."""
     return (*_OWN, *added_runtimes())
 
 
 def _entries() -> list[EntryPoint]:
-    return entry_points(GROUP, sys.path)
+    return find_entry_points(GROUP, sys.path)
 
 
 def _fault(entry: EntryPoint) -> str:
     if entry.name in _RESERVED:
         return f"haftd has a runtime {shown(entry.name)} of its own, which stays"
     if not entry.name.replace("_", "").replace("-", "").isalnum():
-        return f"{shown(entry.name)} is no name for a runtime: letters, digits, `_`, `-`"
+        return f"{shown(entry.name)} is not a name for a runtime: letters, digits, `_`, `-`"
     if not entry.object:
         return 'an entry point for a runtime names what makes it: "module:object"'
     return ""

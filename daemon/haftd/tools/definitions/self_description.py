@@ -25,9 +25,10 @@ from .runtime_names import MEDIATED
 from .template_names import check_names
 
 _MAX_ROOTS = 32
-"""Roots in which a missing answer is cached."""
+"""Roots in which a tool's failure is cached; beyond, the oldest is forgotten."""
 
 _MAX_FAULT = 400
+"""Characters of a program's reason."""
 _DESCRIBED = ("stdio", "wasm", MEDIATED)
 
 _ANYWHERE = ""
@@ -70,7 +71,7 @@ def mark_self_describing(tool: Tool, values: Mapping[str, Any]) -> Tool:
     over = parameters or {}
     knows = "context" in handed or (tool.command.shell is None and bool(handed))
     if knows and not tool.older:
-        return replace(tool, must_describe=True, parameters_given=False, laid_over=over)
+        return replace(tool, must_describe=True, has_parameters=False, laid_over=over)
     structured = values.get("output") in ("outcome", "events") or tool.runtime == MEDIATED
     if knows or (tool.command.shell is None and (structured or entry or tool.older)):
         return replace(tool, may_describe=True, laid_over=over)
@@ -107,8 +108,8 @@ def _values(form: object) -> Iterable[object]:
 
 
 def _whole_values(command: Command) -> Iterable[str]:
-    """Yield `tool` and `context` where the program gets the whole value. Parts prove nothing: `rm`
-    takes `tool.arguments.path`, too."""
+    """Yield `tool` and `context` where the program gets the whole value, and `context` where it gets
+    the action. Other parts prove nothing: `rm` takes `tool.arguments.path`, too."""
     for word in command.words:
         source = f"{{{{ {word.each} }}}}" if isinstance(word, Each) else word
         if "{" in source:
@@ -138,7 +139,7 @@ def read_description(tool: Tool, stdout: bytes) -> Tool:
             tool,
             must_describe=False,
             may_describe=False,
-            parameters_given=True,
+            has_parameters=True,
             laid_over={},
             summary=tool.summary or entry.summary or "",
             description=tool.description or entry.description or "",
@@ -249,10 +250,12 @@ class Descriptions:
         """Incremented by each change."""
 
     def of(self, tool: Tool) -> Tool:
+        """Return the described tool; `tool` itself without a description."""
         return self._described.get(tool, tool) if tool.is_self_describing else tool
 
     def lacks(self, tool: Tool, root: str) -> bool:
-        """True if the program must be asked before the tool is usable."""
+        """True if the program is to be asked: it may describe the tool, and neither a description nor a
+        failure in this root is cached."""
         if not tool.is_self_describing or tool in self._described:
             return False
         return not {tool.root or root, _ANYWHERE} & self._failures.get(tool, {}).keys()
@@ -270,6 +273,7 @@ class Descriptions:
         failures[_ANYWHERE if anywhere else tool.root or root] = outcome
 
     def forget(self, tool: Tool) -> None:
+        """Drop the description and all failures, so that the program is asked again."""
         was_described = self._described.pop(tool, None) is not None
         if self._failures.pop(tool, None) is not None or was_described:
             self.revision += 1
@@ -279,12 +283,13 @@ class Descriptions:
         if tool.must_describe:
             return spawn_failed(self._failure_text(tool, root), tool=tool.name)
         first = next(iter(args), None)
-        if not tool.may_describe or tool.parameters_given or first is None:
+        if not tool.may_describe or tool.has_parameters or first is None:
             return None
         why = f"the tool takes no arguments: {self._failure_text(tool, root)}"
         return invalid_arguments(tool.name, [{"path": shown(first).strip("'"), "message": why}])
 
     def problems(self, tools: Iterable[Tool], root: str | None) -> tuple[Problem, ...]:
+        """Return a problem for each tool without its needed description, asked or not."""
         return tuple(self._problem(tool, root) for tool in tools if self._is_missed(tool))
 
     def _is_missed(self, tool: Tool) -> bool:
@@ -295,6 +300,8 @@ class Descriptions:
         )
 
     def failures(self, tools: Iterable[Tool]) -> tuple[Problem, ...]:
+        """Return a problem for each tool whose program has failed to describe it, except for the older
+        form."""
         return tuple(
             self._problem(tool, None) for tool in tools if tool in self._failures and not tool.older
         )

@@ -1,8 +1,8 @@
 """Tools of MCP servers, merged with the user's definitions field by field.
 
-Without a definition a tool is offered as `<server>_<tool>`, on a conflict as `<server>.<tool>`.
-Servers are untrusted: annotations never loosen approval. A required parameter stays required unless
-the definition has a default.
+Without a definition a tool is offered as `<server>_<tool>`, on a conflict as `<server>.<tool>`, and left
+out if both names are taken. Servers are untrusted: annotations never loosen approval. A required
+parameter stays required unless the definition has a default or `required = false`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ NOT_ASKED = "its server was not asked for its tools yet"
 MAX_SUMMARY = 1024
 """Characters of a server's description in a list."""
 MAX_DESCRIPTION = 32_768
+"""Characters of a server's description; the rest is cut."""
 
 
 class ServedTool(msgspec.Struct, frozen=True):
@@ -52,7 +53,8 @@ class ServerState(msgspec.Struct, frozen=True):
     def find(self, name: str) -> ServedTool | None:
         return next((tool for tool in self.tools or () if tool.name == name), None)
 
-    def offered(self) -> Iterator[ServedTool]:
+    def list_offered(self) -> Iterator[ServedTool]:
+        """Yield the tools that need no definition."""
         for tool in self.tools or ():
             if self.offers == "all" or tool.name in self.offers:
                 yield tool
@@ -61,8 +63,8 @@ class ServerState(msgspec.Struct, frozen=True):
         return self.tools is not None and self.tools != tools
 
 
-def server_of(tool: Tool) -> tuple[str, str] | None:
-    """Return server and tool of a source `mcp.<server>[.<tool>]`."""
+def find_server(tool: Tool) -> tuple[str, str] | None:
+    """Return server and tool of a source `mcp.<server>[.<tool>]`; None for another source."""
     kind, _, rest = tool.source.partition(".")
     if kind != "mcp":
         return None
@@ -70,8 +72,9 @@ def server_of(tool: Tool) -> tuple[str, str] | None:
     return server, name or tool.name
 
 
-def absence(tool: Tool, servers: Mapping[str, ServerState]) -> RpcError | None:
-    where = server_of(tool)
+def explain_absence(tool: Tool, servers: Mapping[str, ServerState]) -> RpcError | None:
+    """Return the error of a call of a tool that its server does not offer; None if it does."""
+    where = find_server(tool)
     if where is None or not tool.absent:
         return None
     if where[0] not in servers:
@@ -88,9 +91,9 @@ def place_tools(
     """Merge definitions with the servers' lists, and add the offered tools with the fields `shared`."""
     problems: list[Problem] = []
     tools = {name: _merged(tool, servers, problems) for name, tool in defined.items()}
-    claimed = {where for tool in defined.values() if (where := server_of(tool)) is not None}
+    claimed = {where for tool in defined.values() if (where := find_server(tool)) is not None}
     for server in sorted(servers.values(), key=lambda item: item.name):
-        for served in sorted(server.offered(), key=lambda item: item.name):
+        for served in sorted(server.list_offered(), key=lambda item: item.name):
             if (server.name, served.name) in claimed:
                 continue
             name = f"{server.name}_{served.name}"
@@ -111,7 +114,7 @@ def place_tools(
 
 
 def _merged(tool: Tool, servers: Mapping[str, ServerState], problems: list[Problem]) -> Tool:
-    where = server_of(tool)
+    where = find_server(tool)
     if where is None:
         return tool
     server = servers.get(where[0])
@@ -149,7 +152,7 @@ def _described(tool: Tool, served: ServedTool) -> Tool:
         summary=summary,
         description=tool.description or text,
         parameters=_parameters(served.schema, tool.laid_over),
-        parameters_given=True,
+        has_parameters=True,
         annotations=tool.annotations or served.annotations,
     )
 

@@ -32,6 +32,7 @@ _SUBSCRIPT = lazy_pattern(r"""\btool\.(arguments|options)\[\s*(?:'([^'\\]*)'|"([
 _COMBINED = frozenset(["anyOf", "oneOf", "allOf", "$ref", "then", "else", "dependentSchemas"])
 """Keywords with further schemas of the same object, whose properties are declared too."""
 _MAX_NAMED = 12
+"""Declared names in a message."""
 _PARSER = minijinja.Environment()
 
 

@@ -21,8 +21,8 @@ from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.definitions.approval_policy import combine_policies, mode_of, stricter_of
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.document import Document, UnreadableFile, parse, problem
-from haftd.tools.definitions.load import Layer, layers_of, merged, tables, tools_of
-from haftd.tools.definitions.server_tools import server_of
+from haftd.tools.definitions.load import Layer, build_tools, merge_layers, read_layers, read_tables
+from haftd.tools.definitions.server_tools import find_server
 from haftd.tools.lists.toolset import Toolset
 
 from .roots import Folder, HashedFile, RefusedFile
@@ -64,19 +64,19 @@ def parse_definitions(file: HashedFile, own: UserTools) -> ParsedFile:
     except UnreadableFile as wrong:
         return ParsedFile(problems=(problem(file.path, "", wrong.message, wrong.line),))
     problems: list[Problem] = []
-    layers = list(layers_of(document, problems))
-    tools = tools_of((*own.shared, *layers), problems)
+    layers = list(read_layers(document, problems))
+    tools = build_tools((*own.shared, *layers), problems)
     for name in [name for name, tool in tools.items() if tool.may]:
         why = "only a definition of the user's own lets its processes act for a person"
         problems.append(problem(file.path, f"tools.{name}.may", why, tools.pop(name).line))
-    for name in [name for name, tool in tools.items() if server_of(tool) is not None]:
+    for name in [name for name, tool in tools.items() if find_server(tool) is not None]:
         why = "only a definition of the user's own is about a tool of a server"
         problems.append(problem(file.path, f"tools.{name}.source", why, tools.pop(name).line))
     raw = {}
     for name in dict.fromkeys(layer.name for layer in layers if layer.name != "*"):
         forms = {layer.form for layer in layers if layer.name == name}
         under = [layer for layer in layers if layer.name == "*" and layer.form in forms]
-        raw[name] = merged((*under, *(layer for layer in layers if layer.name == name)))
+        raw[name] = merge_layers((*under, *(layer for layer in layers if layer.name == name)))
     return ParsedFile(
         {name: _with_users_policies(tool, own.shared) for name, tool in tools.items()},
         raw,
@@ -100,7 +100,7 @@ def _document(file: HashedFile) -> Document:
                 line = text.count("\n", 0, token.start()) + 1
                 raise UnreadableFile(f"it has a key of more than {_MAX_DOTS} parts", line)
     document = parse(text, file.path)
-    if sum(len(table) for table in tables(document)) > _MAX_TOOLS:
+    if sum(len(table) for table in read_tables(document)) > _MAX_TOOLS:
         raise UnreadableFile(f"it defines more than {_MAX_TOOLS} tools")
     return document
 

@@ -162,7 +162,7 @@ class Folder:
         if stat.S_ISDIR(before.st_mode):
             return RefusedFile(name, path, "it is a link to a folder, which is not followed")
         if not stat.S_ISREG(before.st_mode):
-            return RefusedFile(name, path, "it is no regular file")
+            return RefusedFile(name, path, "it is not a regular file")
         try:
             # The regular file may have become a pipe.
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
@@ -184,7 +184,7 @@ class Folder:
     def _fault(self, fd: int) -> str:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            return "it is no regular file"
+            return "it is not a regular file"
         if status.st_mode & stat.S_IWOTH:
             return "everybody may write to it; `chmod o-w` it"
         real = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
