@@ -337,7 +337,7 @@ def _serve(connection: socket.socket) -> None:
     from haftd.config.command_line import parse
     from haftd.config.settings import DaemonSettings
     from haftd.lazy_pattern import LazyPattern
-    from haftd.tools.calls.environment import secret_pattern
+    from haftd.tools.calls.environment import compile_secret_pattern
     from haftd.tools.catalogue import USER_SHELL, Catalogue
     from haftd.tools.definitions.definition import BUILTIN
 
@@ -348,7 +348,7 @@ def _serve(connection: socket.socket) -> None:
     Catalogue(builtin=(*BUILTIN, USER_SHELL))
     # As these compile the regular expressions of argparse and of the settings.
     parse([])
-    secret_pattern(DaemonSettings().secret_env)
+    compile_secret_pattern(DaemonSettings().secret_env)
     warm_up_terminals()
     for pattern in gc.get_objects():
         if type(pattern) is LazyPattern:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from haftd.audit import MAX_FILE_SIZE, Audit, input_fields
+from haftd.audit import MAX_FILE_SIZE, Audit, make_input_fields
 
 
 @pytest.fixture
@@ -172,4 +172,4 @@ def test_a_torn_line_of_an_earlier_daemon_spoils_no_other(path: Path) -> None:
 def test_an_input_is_recorded_unchanged_and_a_long_one_cut(
     form: object, kept: dict[str, object]
 ) -> None:
-    assert input_fields(form) == kept
+    assert make_input_fields(form) == kept

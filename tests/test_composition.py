@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from haftd import composition
-from haftd.composition import _backend_problems, _installation, _programs
+from haftd.composition import _find_backend_problems, _installation, _programs
 from haftd.config.inquiry_settings import InquiryCommand, InquirySettings, LlmSettings
 from haftd.executions.calls import find_askpass
 
@@ -70,7 +70,7 @@ def test_a_backend_that_is_used_and_cannot_answer_is_a_problem(
     parts = SimpleNamespace(
         environ={"PATH": "/bin:/usr/bin"}, paths=SimpleNamespace(config="/c/config.toml")
     )
-    problems = _backend_problems(cast(Any, parts), cast(Any, SimpleNamespace(inquiry=inquiry)))
+    problems = _find_backend_problems(cast(Any, parts), cast(Any, SimpleNamespace(inquiry=inquiry)))
     expected = []
     if "command" in backends and command == "missing":
         expected.append(("inquiry.command.argv", "/no/sh"))

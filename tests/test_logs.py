@@ -127,6 +127,13 @@ def test_a_secret_key_hides_its_subtree(value: object) -> None:
     assert CANARY not in json.dumps(redact({"my_secret": value}))
 
 
+def test_a_deeply_nested_secret_is_hidden() -> None:
+    event = {"a": {"b": [{"c": {"my_token": CANARY}}]}}
+    assert CANARY not in json.dumps(redact(event)) and CANARY not in json.dumps(
+        redact([[[[event]]]])
+    )
+
+
 def test_a_full_pipe_drops_lines_and_counts_them(pipe: tuple[int, int]) -> None:
     read, write = pipe
     sink = Sink(write)

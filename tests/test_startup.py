@@ -30,7 +30,7 @@ def test_a_state_folder_without_locks_is_named_and_used(
     """A network home may have no locks; nothing else may prevent a start."""
     env = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "run")}
     paths = find_paths(env, 7)
-    startup.private_folders(paths)
+    startup.prepare_folders(paths)
     flock = fcntl.flock
 
     def on_the_network(fd: int, operation: int) -> None:

@@ -213,8 +213,8 @@ async def test_changed_tools_are_told_once_to_those_that_asked(nursery: trio.Nur
     peer, other, subscriptions = Peer(), Peer(), Subscriptions(nursery)
     subscriptions.open(peer.link, "s", [], ["tools"], only=False)
     subscriptions.open(other.link, "s", [], ["notification"], only=False)
-    subscriptions.tools_changed()
-    subscriptions.tools_changed()
+    subscriptions.push_tools_change()
+    subscriptions.push_tools_change()
     await wait_all_tasks_blocked()
     assert (peer.methods(), other.methods()) == ([TOOLS], [])
     subscriptions.remove_connection(peer.caller)
@@ -299,7 +299,7 @@ def question(session: str, number: int = 1) -> ClientQuestion:
 
 async def test_open_inquiries_come_first_and_then_each_change(nursery: trio.Nursery) -> None:
     peer, subscriptions, router = Peer(), Subscriptions(nursery), InquiryRouter()
-    router.on_open, router.on_close = subscriptions.inquiry_opened, subscriptions.inquiry_closed
+    router.on_open, router.on_close = subscriptions.push_inquiry, subscriptions.push_inquiry_end
     early = router.put(question("s"))
     kinds = router.open_kinds()
     subscriptions.open(peer.link, "*", [], ["inquiries"], only=False, inquiries=kinds)
@@ -333,7 +333,7 @@ async def test_open_inquiries_come_first_and_then_each_change(nursery: trio.Nurs
 
 async def test_an_inquiry_that_ends_before_it_is_sent_is_not_sent(nursery: trio.Nursery) -> None:
     peer, subscriptions, router = Peer(), Subscriptions(nursery), InquiryRouter()
-    router.on_open, router.on_close = subscriptions.inquiry_opened, subscriptions.inquiry_closed
+    router.on_open, router.on_close = subscriptions.push_inquiry, subscriptions.push_inquiry_end
     subscriptions.open(peer.link, "s", [], ["inquiries"], only=False)
     peer.full = True
     await wait_all_tasks_blocked()
@@ -347,7 +347,7 @@ async def test_an_inquiry_that_ends_before_it_is_sent_is_not_sent(nursery: trio.
 
 async def test_a_confined_client_hears_of_its_own_inquiries_alone(nursery: trio.Nursery) -> None:
     peer, subscriptions, router = Peer(), Subscriptions(nursery), InquiryRouter()
-    router.on_open, router.on_close = subscriptions.inquiry_opened, subscriptions.inquiry_closed
+    router.on_open, router.on_close = subscriptions.push_inquiry, subscriptions.push_inquiry_end
     peer.caller.confinement = Confinement("handle", "h", "s")
     subscriptions.open(peer.link, "s", [], ["inquiries"], only=False)
     reachable, other = question("s"), replace(question("s"), may=frozenset({"approvals"}))

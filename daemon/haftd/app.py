@@ -24,7 +24,7 @@ from msgspec import UNSET, to_builtins
 from haft_protocol.methods import Problem, WebSocketInfo
 from haft_protocol.states import EndedBy
 from haftd import startup
-from haftd.composition import Parts, assemble, recovery_counts, rpc_context_of
+from haftd.composition import Parts, assemble, count_recovered, make_rpc_context
 from haftd.config.command_line import EXIT_CONFIG
 from haftd.config.options import ConfigError, Options, Paths
 from haftd.config.settings import Settings, load_settings
@@ -52,11 +52,14 @@ from haftd.startup import EXIT_HELD, CannotStart
 from haftd.upkeep import Upkeep
 
 _CLOSE_GRACE_S = 2.0
+"""Wait for clients to read their last replies."""
 
 log = structlog.get_logger("haftd")
 
 
 def run(options: Options, paths: Paths, instance: str) -> int:
+    """Run the daemon; return the exit status. Changes signal handlers, the working folder and the
+    attributes of this process."""
     become_private(instance)
     sink = configure(options.log_level, options.log_format, env=os.environ)
     os.chdir("/")
@@ -66,7 +69,7 @@ def run(options: Options, paths: Paths, instance: str) -> int:
     try:
         settings, problems = load_settings(paths)
         startup.check_descriptors()
-        startup.private_folders(paths)
+        startup.prepare_folders(paths)
         with contextlib.ExitStack() as stack:
             # The interpreter restores default handlers at exit; a repeated signal would then kill
             # the process.
@@ -91,7 +94,8 @@ def run(options: Options, paths: Paths, instance: str) -> int:
 
 
 class _StopHandler:
-    """Handler of stop signals before and after the tasks that handle them."""
+    """Handler of stop signals before and after the tasks that handle them: ends the process with status 0
+    at once, unless the daemon is `leaving`."""
 
     def __init__(self) -> None:
         self.leaving = False
@@ -131,7 +135,7 @@ class _App:
         nofile = startup.raise_descriptor_limit()
         become_subreaper()
         prefer_daemon()
-        containment = startup.containment(self.settings, paths, problems)
+        containment = startup.prepare_containment(self.settings, paths, problems)
         journal, report, recovery = startup.recover_processes(
             paths, self.instance, containment.parents
         )
@@ -140,8 +144,8 @@ class _App:
             Problem(file="(inherited sockets)", key="", message=text) for text in activated.problems
         ]
         if activated.rpc:
-            paths = self.paths = paths.serving(activated.rpc[0].getsockname())
-        environ = await startup.environment(paths)
+            paths = self.paths = paths.with_socket(activated.rpc[0].getsockname())
+        environ = await startup.make_environment(paths)
         parts = Parts(
             paths=paths,
             settings=self.settings,
@@ -152,15 +156,15 @@ class _App:
             containment=containment,
             environ=environ,
             nofile=nofile,
-            descriptors=startup.descriptors(),
+            descriptors=startup.read_descriptor_limit(),
         )
         with contextlib.ExitStack() as stack:
             stack.enter_context(keep_spare())
-            ws, credentials = startup.websocket_listener(
+            ws, credentials = startup.open_websocket(
                 self.settings.websocket, activated.ws, paths, problems, stack
             )
             # Last: clients that reach the socket need the files beside it.
-            rpc = startup.unix_listeners(activated.rpc, Path(paths.socket))
+            rpc = startup.open_unix_listeners(activated.rpc, Path(paths.socket))
             upkeep = Upkeep(paths, self.locks, journal, rpc, credentials)
             stack.callback(upkeep.close)
             for lock in self.locks:
@@ -173,7 +177,7 @@ class _App:
                     daemon.facts.prove = credentials.prove
                 for problem in daemon.facts.problems:
                     log.warning("configuration", **to_builtins(problem))
-                rpc_context = rpc_context_of(daemon)
+                rpc_context = make_rpc_context(daemon)
                 await handles.start(Reaper().run)
                 await handles.start(self._handle_signals, daemon)
                 handles.start_soon(self._retain, daemon.registry)
@@ -211,7 +215,7 @@ class _App:
                             "serving",
                             socket=paths.socket,
                             pid=os.getpid(),
-                            **recovery_counts(report),
+                            **count_recovered(report),
                         )
                         if daemon.facts.cache:
                             log.warning(
@@ -340,10 +344,10 @@ class _App:
 
     async def _finish_recovery(self, recovery: Recovery, journal: Journal, daemon: Daemon) -> None:
         report = await startup.finish_recovery(recovery, journal)
-        daemon.facts.recovered = recovery_counts(report)
+        daemon.facts.recovered = count_recovered(report)
         daemon.facts.unconfirmed = report.unconfirmed
         if report.killed:
-            log.warning("processes of an earlier daemon were found late", **recovery_counts(report))
+            log.warning("processes of an earlier daemon were found late", **count_recovered(report))
 
     async def _retain(self, registry: Registry) -> None:
         self._registry = registry

@@ -1,7 +1,8 @@
-"""Audit log: one JSON line per action on a handle, without secrets, mode 0600, rotated above
-`MAX_FILE_SIZE`.
+"""Audit log: one JSON line per action on a handle, on trust or on the daemon, without secrets, mode 0600,
+rotated above `MAX_FILE_SIZE`.
 
-Nothing raises: failed writes are counted, and logged after the next success.
+A failed write raises nothing: failures are counted, and the next line that is written follows a line
+with their number.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ MAX_FILE_SIZE = 8 * 1024 * 1024
 """Bytes."""
 
 _MAX_INPUT = 4096
+"""Characters of a recorded input."""
 _MAX_KEYS = 64
 
 _encode = msgspec.json.Encoder().encode
@@ -57,6 +59,7 @@ class Audit:
         return (Problem(file=self._path, key="", message=f"{self._failure}{lost}"),)
 
     def record(self, event: str, **fields: object) -> None:
+        """Write a line with the time, the event and these fields."""
         self._record({"at": self._now(), "event": event, **fields})
 
     def _now(self) -> float:
@@ -122,7 +125,8 @@ class Audit:
         return fd
 
     def _rotate(self, fd: int) -> int:
-        """Rename the file if this daemon gets the lock, then reopen; other daemons reopen later."""
+        """Rename the file to `….1` if this daemon gets the lock, then reopen; other daemons reopen later.
+        Without the lock the full file is written on."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -161,8 +165,8 @@ class Audit:
         return fd
 
 
-def input_fields(form: object) -> dict[str, object]:
-    """Return the fields of a non-secret input, cut if long."""
+def make_input_fields(form: object) -> dict[str, object]:
+    """Return a non-secret input as the field `input`; a long one is cut, with its `length` beside it."""
     match form:
         case str() if len(form) > _MAX_INPUT:
             return {"input": form[:_MAX_INPUT], "length": len(form)}

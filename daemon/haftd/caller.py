@@ -18,8 +18,9 @@ class Confinement(msgspec.Struct, frozen=True):
     """Permissions of a process started by haftd."""
 
     why: Literal["handle", "sandboxed", "started", "gone"]
-    """`sandboxed`: the process may use no session, not even its own, which runs tools without a
-    sandbox."""
+    """`handle`: a process of a handle. `sandboxed`: such a process may use no session, not even its own,
+    which runs tools without a sandbox. `started`: another descendant of the daemon. `gone`: the process
+    is unknown, and may be one of these."""
     handle: str | None = None
     """Handle of the process's ancestor, if known; so is `session`."""
     session: str | None = None
@@ -66,6 +67,7 @@ class Caller(msgspec.Struct, eq=False, weakref=True):
         return fields
 
     def may(self, permission: Permission) -> bool:
+        """True if the caller is not confined, or has the permission."""
         return self.confinement is None or permission in self.confinement.may
 
     def may_use(self, session: str) -> bool:
@@ -79,8 +81,9 @@ class Caller(msgspec.Struct, eq=False, weakref=True):
         return self.confinement is None or granted <= self.confinement.may
 
     def refusal(self, action: str) -> RpcError:
+        """Return the error for an action that this confined caller may not do."""
         if self.confinement is None:
-            raise AssertionError("who is not confined may do all")
+            raise AssertionError("an unconfined caller is refused nothing")
         if self.confinement.why == "gone":
             return peer_gone()
         return confined(action, self.confinement.handle, self.confinement.session)

@@ -1,6 +1,6 @@
 """Requests and notifications of the daemon to clients.
 
-Requests end with their connection; the first reply counts. A cancelled request sends
+Requests end with their connection; the first reply counts. The cancellation of a sent request sends
 `$/cancelRequest`.
 """
 
@@ -33,7 +33,8 @@ class OutboundQueue(Protocol):
     def has_room(self) -> bool:
         """True if optional messages may be queued."""
 
-    async def room(self) -> None: ...
+    async def room(self) -> None:
+        """Wait until requests may be queued."""
 
     async def idle(self) -> None:
         """Wait until everything is sent."""
@@ -48,6 +49,8 @@ class _PendingRequest:
 
 
 class ClientRequests:
+    """Requests to one client, and its replies."""
+
     __slots__ = ("_asked", "_max_nesting", "_numbers", "_open", "_out", "_send", "caller")
 
     def __init__(
@@ -65,7 +68,8 @@ class ClientRequests:
     async def ask(self, method: str, params: object) -> Any:
         """Send a request; return the result.
 
-        Raises the peer's `RpcError`, `BadReply`, `Unreachable`.
+        Raises the client's `RpcError`, `BadReply` for a malformed reply, and `Unreachable` if the
+        connection closes or has `MAX_REQUESTS` open requests.
         """
         if not self._open:
             raise Unreachable("it is gone")
@@ -95,7 +99,7 @@ class ClientRequests:
         return True
 
     async def idle(self) -> bool:
-        """Wait until everything is sent; return False if the peer has stopped reading."""
+        """Wait until everything is sent; return False if the connection is closed."""
         if self._open:
             await self._out.idle()
         return self._open
@@ -137,6 +141,7 @@ class Clients:
             client.close()
 
     def on_reply(self, caller: Caller, reply: Response) -> None:
+        """Deliver a reply; count one without a request."""
         client = self._clients.get(caller)
         if client is None or not client.on_reply(reply):
             self.refused["reply"] += 1
@@ -147,6 +152,7 @@ class Clients:
     def able(
         self, callers: Iterable[Caller], capability: Literal["inquiry", "approval"]
     ) -> list[ClientRequests]:
+        """Return the connected clients among the callers that have the capability, in their order."""
         return [
             self._clients[caller]
             for caller in callers
@@ -154,6 +160,7 @@ class Clients:
         ]
 
     def arrive(self) -> None:
+        """Wake those who wait for another client."""
         self._arrived.unpark_all()
 
     async def arrival(self) -> None:

@@ -23,7 +23,7 @@ from haft_protocol.methods import Problem
 from haft_protocol.paths import cache_above
 from haft_protocol.states import Notice
 from haftd import __version__
-from haftd.audit import Audit, input_fields
+from haftd.audit import Audit, make_input_fields
 from haftd.caller import Caller
 from haftd.client_requests import Clients
 from haftd.config.inquiry_settings import InquirySettings
@@ -154,7 +154,7 @@ def assemble(
     delivery = NoticeDelivery(notices, subscriptions.push_notice)
 
     def decided(event: str, *, answer: object = UNSET, **more: object) -> None:
-        audit.record(event, **more, **({} if answer is UNSET else input_fields(answer)))
+        audit.record(event, **more, **({} if answer is UNSET else make_input_fields(answer)))
 
     calls = Calls(
         settings=LaunchSettings(
@@ -266,7 +266,7 @@ def assemble(
     starter = Starter(
         calls=calls,
         catalogue=catalogue,
-        on_state_change=delivery.state_changed,
+        on_state_change=delivery.deliver_state_change,
         registry=registry,
         inquiries=inquiries,
         supervisor=supervisor,
@@ -279,11 +279,11 @@ def assemble(
             "builtin": BuiltinRuntime(builtins),
             "mcp": McpRuntime(servers),
         },
-        make_spool=_spools(parts.paths, parts.settings, budget, registry.close_files),
+        make_spool=_make_spool_factory(parts.paths, parts.settings, budget, registry.close_files),
     )
-    catalogue.on_changed = subscriptions.tools_changed
-    inquiries.on_open = subscriptions.inquiry_opened
-    inquiries.on_close = subscriptions.inquiry_closed
+    catalogue.on_changed = subscriptions.push_tools_change
+    inquiries.on_open = subscriptions.push_inquiry
+    inquiries.on_close = subscriptions.push_inquiry_end
     facts = Facts(
         version=__version__,
         socket=parts.paths.socket,
@@ -293,12 +293,12 @@ def assemble(
         managed="INVOCATION_ID" in parts.environ,
         cache=cache_above(sys.prefix, os.path.exists) or UNSET,
         containment="processes" if parts.containment.base is None else "cgroup",
-        recovered=recovery_counts(parts.report),
+        recovered=count_recovered(parts.report),
         unconfirmed=parts.report.unconfirmed,
         budget=budget,
         problems=[
             *parts.problems,
-            *_backend_problems(parts, parts.settings),
+            *_find_backend_problems(parts, parts.settings),
             *runtime_problems(),
             *catalogue.problems,
         ],
@@ -320,9 +320,9 @@ def assemble(
         audit=audit,
         notices=notices,
         subscriptions=subscriptions,
-        watching=OutputWatcher(handles, delivery.output_found),
+        watching=OutputWatcher(handles, delivery.deliver_output),
         turns=turns,
-        reload=_reloader(
+        reload=_make_reloader(
             parts,
             catalogue,
             facts,
@@ -392,11 +392,11 @@ def _has_http_client() -> bool:
     return importlib.util.find_spec("httpx") is not None
 
 
-def _backend_problems(parts: Parts, settings: Settings) -> list[Problem]:
-    return [*_missing_program(parts, settings), *_missing_model(parts, settings)]
+def _find_backend_problems(parts: Parts, settings: Settings) -> list[Problem]:
+    return [*_find_missing_program(parts, settings), *_find_missing_model(parts, settings)]
 
 
-def _missing_program(parts: Parts, settings: Settings) -> list[Problem]:
+def _find_missing_program(parts: Parts, settings: Settings) -> list[Problem]:
     command = settings.inquiry.command
     if command is None or "command" not in settings.inquiry.backends:
         return []
@@ -415,7 +415,7 @@ def _missing_program(parts: Parts, settings: Settings) -> list[Problem]:
     return []
 
 
-def _missing_model(parts: Parts, settings: Settings) -> list[Problem]:
+def _find_missing_model(parts: Parts, settings: Settings) -> list[Problem]:
     inquiry = settings.inquiry
     if inquiry.llm is None or "llm" not in inquiry.backends:
         return []
@@ -436,7 +436,7 @@ def _missing_model(parts: Parts, settings: Settings) -> list[Problem]:
     return []
 
 
-def rpc_context_of(daemon: Daemon) -> RpcContext:
+def make_rpc_context(daemon: Daemon) -> RpcContext:
     limits = daemon.settings.limits
     clients = daemon.clients
     services = services_of(daemon)
@@ -463,7 +463,7 @@ def rpc_context_of(daemon: Daemon) -> RpcContext:
     return rpc_context
 
 
-def recovery_counts(report: Report) -> dict[str, int]:
+def count_recovered(report: Report) -> dict[str, int]:
     return {
         "ended": len(report.ended),
         "lost": len(report.lost),
@@ -489,7 +489,7 @@ def _remember_lost(registry: Registry, report: Report) -> None:
             )
 
 
-def _spools(
+def _make_spool_factory(
     paths: Paths, settings: Settings, budget: Budget, make_room: Callable[[], bool]
 ) -> Callable[[], Spool]:
     folder = SpoolFolder(Path(paths.spool), make_home(Path(paths.runtime.folder)), make_room)
@@ -500,7 +500,7 @@ _RELOADED = ("toolpack", "inquiry", "mcp")
 """Sections applied by a reload."""
 
 
-def _reloader(
+def _make_reloader(
     parts: Parts,
     catalogue: Catalogue,
     facts: Facts,
@@ -549,7 +549,7 @@ def _reloader(
                 if name not in _RELOADED
                 and getattr(settings, name) != getattr(parts.settings, name)
             ]
-        unanswering = _backend_problems(parts, settings)
+        unanswering = _find_backend_problems(parts, settings)
         facts.problems = [*problems, *unanswering, *runtime_problems(), *catalogue.problems]
         log.info("reloaded", tools=len(catalogue), problems=len(facts.problems))
 

@@ -9,6 +9,7 @@ import h11
 import trio
 
 _CHUNK = 65_536
+"""Bytes of one read, and of a reply's head at most."""
 
 Headers = list[tuple[str, str]]
 
@@ -18,14 +19,14 @@ class TooLong(Exception):
 
 
 async def secure(stream: trio.abc.Stream, context: ssl.SSLContext, host: str) -> trio.abc.Stream:
-    """Return the stream over TLS; after a failure the stream is closed."""
-    secure = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
+    """Return the stream over TLS, with a certificate of `host`; after a failure the stream is closed."""
+    encrypted = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
     try:
-        await secure.do_handshake()
+        await encrypted.do_handshake()
     except BaseException:
         await trio.aclose_forcefully(stream)
         raise
-    return secure
+    return encrypted
 
 
 class HttpExchange:
@@ -38,6 +39,7 @@ class HttpExchange:
         self.headers: Headers = []
 
     def header(self, name: str) -> str:
+        """Return the last value of a header, by its name in lower case; empty without it."""
         return dict(self.headers).get(name, "")
 
     async def request(self, method: str, target: str, headers: Headers, body: bytes) -> None:
@@ -61,6 +63,7 @@ class HttpExchange:
         self.headers = [(name.decode(), value.decode("latin-1")) for name, value in event.headers]
 
     async def chunk(self) -> bytes | None:
+        """Return the next part of the body; None at its end."""
         event = await self._next()
         return bytes(event.data) if isinstance(event, h11.Data) else None
 

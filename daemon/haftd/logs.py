@@ -24,6 +24,7 @@ Log = structlog.typing.FilteringBoundLogger
 
 _PRIORITY = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
 _MAX_LINE = 32_768
+"""Bytes; the rest of a line is cut."""
 _PIPE_BUF = 4096  # a writable pipe takes this much without blocking
 
 _SECRET_KEY = lazy_pattern(
@@ -70,7 +71,7 @@ class Sink:
 
 
 def redact(value: Any, depth: int = 4) -> Any:
-    """Redact values of secret-looking keys, and tokens in texts."""
+    """Hide values of secret-looking keys, tokens in texts, and tables and lists below `depth` levels."""
     if isinstance(value, str):
         return _SECRET_TEXT.sub(lambda m: m[1] + _HIDDEN, value)
     if depth and isinstance(value, Mapping):
@@ -80,7 +81,7 @@ def redact(value: Any, depth: int = 4) -> Any:
         }
     if depth and isinstance(value, list | tuple):
         return [redact(v, depth - 1) for v in value]
-    return value
+    return _HIDDEN if isinstance(value, Mapping | list | tuple) else value
 
 
 def _redact(_logger: object, _method: str, event: Event) -> Event:

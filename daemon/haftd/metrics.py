@@ -14,6 +14,7 @@ import trio
 class ProcessMetrics(msgspec.Struct, frozen=True):
     cpu_s: float
     memory: int
+    """Resident bytes."""
     descriptors: int
     threads: int
 
@@ -27,7 +28,8 @@ async def load_psutil() -> None:
         await trio.to_thread.run_sync(importlib.import_module, "psutil")
 
 
-def own_metrics() -> ProcessMetrics:
+def read_own_metrics() -> ProcessMetrics:
+    """Return the metrics of this process."""
     import psutil
 
     process = psutil.Process()
@@ -41,7 +43,7 @@ def own_metrics() -> ProcessMetrics:
         )
 
 
-def total_usage(pids: Iterable[int]) -> tuple[float, int]:
+def sum_usage(pids: Iterable[int]) -> tuple[float, int]:
     """Sum processor seconds and resident bytes; ended processes count 0."""
     import psutil
 

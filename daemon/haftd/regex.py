@@ -40,7 +40,7 @@ def compile_expression(text: str, *, within_lines: bool = False) -> Pattern:
     try:
         return _compile(text, within_lines)
     except UnicodeEncodeError:
-        raise InvalidPattern("it is no UTF-8") from None
+        raise InvalidPattern("it is not UTF-8") from None
     except re2.error as error:
         raise invalid(error, added=_LINES) from None
 

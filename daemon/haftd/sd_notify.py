@@ -61,7 +61,8 @@ class Notifier:
 
 
 def watchdog_interval_s(env: Mapping[str, str], pid: int) -> float | None:
-    """Return half the manager's limit; None without a watchdog."""
+    """Return half of the service manager's time limit, as sd_watchdog_enabled(3) recommends; None without
+    a watchdog of this process."""
     try:
         limit_s = int(env["WATCHDOG_USEC"]) / 1_000_000
         watched_pid = int(env.get("WATCHDOG_PID", pid))
@@ -71,6 +72,7 @@ def watchdog_interval_s(env: Mapping[str, str], pid: int) -> float | None:
 
 
 async def feed_watchdog(notifier: Notifier, interval: float) -> None:
+    """Notify the watchdog every `interval` seconds, for ever."""
     while True:
         notifier.watchdog()
         await trio.sleep(interval)

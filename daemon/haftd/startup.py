@@ -36,11 +36,12 @@ from haftd.tools.calls import loginpath
 from haftd.tools.calls.environment import Variables
 from haftd.upkeep import Listener
 
-EXIT_HELD = 75
-_MAX_DESCRIPTORS = 1 << 20
+EXIT_HELD = 75  # EX_TEMPFAIL of sysexits.h
+_MAX_DESCRIPTORS = 1 << 20  # the kernel's default of fs.nr_open, proc_sys_fs(5)
 _MIN_DESCRIPTORS = 64
 """With fewer, none is left for a client."""
 _LOGIN_SHELL_S = 1.5
+"""Longest delay of a start by the login shell."""
 
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOSPC, errno.EDQUOT)
 """Errors of file systems without locks or room for one."""
@@ -56,7 +57,7 @@ class CannotStart(Exception):
         self.status = status
 
 
-def private_folders(paths: Paths) -> None:
+def prepare_folders(paths: Paths) -> None:
     """Create or check the private folders. Raises `CannotStart`."""
     try:
         runtime_folder.prepare(Path(paths.runtime.folder), ours=paths.runtime.ours)
@@ -118,7 +119,9 @@ def _lock_state(paths: Paths, problems: list[Problem]) -> DaemonLock | None:
         return None
 
 
-def containment(settings: Settings, paths: Paths, problems: list[Problem]) -> Containment:
+def prepare_containment(settings: Settings, paths: Paths, problems: list[Problem]) -> Containment:
+    """Return the cgroups for handles, with their controllers enabled, for which the daemon may move into
+    another one."""
     setting = settings.daemon.cgroup
     try:
         base = find_base(setting, declared=os.environ.get("HAFT_DELEGATED") == "1")
@@ -139,7 +142,8 @@ def recover_processes(
 ) -> tuple[Journal, Report, Recovery | None]:
     """End the processes of a previous daemon; blocks for up to a few seconds.
 
-    Returns the recovery if nothing was found, for its second scan (`finish_recovery`).
+    Returns the journal, the report, and the recovery if nothing was found, for its second scan
+    (`finish_recovery`). Raises `CannotStart`.
     """
     try:
         journal = Journal.open(Path(paths.runtime.handles_lock))
@@ -162,7 +166,8 @@ def recover_processes(
 
 
 async def finish_recovery(recovery: Recovery, journal: Journal) -> Report:
-    """Take the second scan between the turns of other tasks, also during a stop."""
+    """Make the second scan between the turns of other tasks, also during a stop, and record what it has
+    found. Closes the recovery."""
     try:
         with trio.CancelScope(shield=True):
             for pause_s in recovery.steps:
@@ -191,19 +196,22 @@ def remove_saved(paths: Paths) -> None:
     sweep(Path(paths.spool), make_home(Path(paths.runtime.folder)))
 
 
-async def environment(paths: Paths) -> Variables:
+async def make_environment(paths: Paths) -> Variables:
     """Return the tools' default environment: the daemon's, with a login PATH if its own is minimal."""
     environ = {**os.environ, "HAFT_SOCKET": paths.socket}
     if loginpath.is_bare(environ.get("PATH")):
         learnt = await trio.to_thread.run_sync(
-            loginpath.learn, environ, loginpath.login_shell(environ, os.getuid()), _LOGIN_SHELL_S
+            loginpath.learn,
+            environ,
+            loginpath.find_login_shell(environ, os.getuid()),
+            _LOGIN_SHELL_S,
         )
         if learnt:
             environ["PATH"] = learnt
     return Variables(environ)
 
 
-def unix_listeners(activated: Sequence[socket.socket], path: Path) -> list[Listener]:
+def open_unix_listeners(activated: Sequence[socket.socket], path: Path) -> list[Listener]:
     """Return the service manager's sockets, else one at `path`. Raises `CannotStart`."""
     if activated:
         return [Listener(Path(sock.getsockname()), sock, owned=False) for sock in activated]
@@ -215,7 +223,7 @@ def unix_listeners(activated: Sequence[socket.socket], path: Path) -> list[Liste
         raise CannotStart(str(error)) from None
 
 
-def websocket_listener(
+def open_websocket(
     settings: WebSocketSettings | None,
     activated: tuple[socket.socket, ...],
     paths: Paths,
@@ -266,7 +274,8 @@ def check_descriptors() -> None:
         )
 
 
-def descriptors() -> int:
+def read_descriptor_limit() -> int:
+    """Return the soft limit of descriptors."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _MAX_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
 

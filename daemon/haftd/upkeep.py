@@ -24,6 +24,7 @@ from haftd.rpc.transports.credentials import Credentials
 _PATIENCE_S = 10.0
 """A login may remove the runtime folder briefly."""
 _DRAIN_S = 1.0
+"""Longest wait for connections to a removed socket to be accepted."""
 
 log = structlog.get_logger("haftd.upkeep")
 
@@ -42,12 +43,12 @@ class Listener:
         self._scope = trio.CancelScope()
 
     def is_gone(self) -> bool:
-        """True if the path is absent or a socket without a server."""
+        """True if the path is absent, or leads to another socket, at which no server listens."""
         inode = runtime_folder.read_inode(self.path)
         return inode is None or (inode != self._inode and runtime_folder.is_abandoned(self.path))
 
     def is_replaced(self) -> bool:
-        """True if the path leads to another process's file."""
+        """True if the path leads to another file, and that is no abandoned socket."""
         inode = runtime_folder.read_inode(self.path)
         return inode not in (None, self._inode) and not runtime_folder.is_abandoned(self.path)
 
@@ -56,7 +57,7 @@ class Listener:
             await serve(self.sock)
 
     async def retire(self) -> None:
-        """Accept pending connections, then close."""
+        """Have pending connections accepted, for up to `_DRAIN_S`, then close."""
         pending = select.poll()
         pending.register(self.sock, select.POLLIN)
         try:
@@ -111,9 +112,9 @@ class Upkeep:
             nursery.start_soon(listener.serve, serve)
 
     async def keep(self) -> str:
-        """Restore removed files; return the reason after ten seconds of failure."""
+        """Restore removed files; return the reason after `_PATIENCE_S` without success."""
         while True:
-            await runtime_folder.watch(self._watched(), lambda: not self._is_whole())
+            await runtime_folder.watch(self._watched(), lambda: not self._check_whole())
             with trio.move_on_after(_PATIENCE_S):
                 await runtime_folder.watch(self._watched(), self._restore)
             if not self._restore():
@@ -135,13 +136,14 @@ class Upkeep:
             and (self._credentials is None or self._credentials.are_there(self._paths.runtime))
         )
 
-    def _is_whole(self) -> bool:
+    def _check_whole(self) -> bool:
+        """Note a replaced socket; return True if no file must be restored."""
         self._note_replaced()
         return self._is_reachable() and (self._given_up or self._is_recorded())
 
     def _restore(self) -> bool:
         """Restore removed files; return True if clients can find this daemon."""
-        if self._is_whole():
+        if self._check_whole():
             return True
         gone = [str(path) for path in self._watched() if runtime_folder.read_inode(path) is None]
         try:
@@ -179,7 +181,7 @@ class Upkeep:
 
     def _rebind(self) -> None:
         if self._nursery is None or self._serve is None:
-            raise AssertionError("what is kept is served")
+            raise AssertionError("`listen` precedes `keep`")
         for place, listener in enumerate(self.listeners):
             if listener.is_gone():
                 fresh = Listener(listener.path, runtime_folder.bind(listener.path), owned=True)

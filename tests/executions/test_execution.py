@@ -216,13 +216,13 @@ async def test_a_suspended_program_is_inspected_ten_times_a_second_and_after_eac
 
     execution = use_of_a_tool()
     execution.control = SimpleNamespace(is_suspended=look, write=lambda item: 1)
-    assert [execution.is_suspended(trio.current_time()) for _ in range(50)] == [True] * 50 and len(
-        looks
-    ) == 1
+    assert [execution.check_suspended(trio.current_time()) for _ in range(50)] == [
+        True
+    ] * 50 and len(looks) == 1
     execution.write(Input("signal", "CONT"))
-    assert not execution.is_suspended(trio.current_time()) and len(looks) == 2
+    assert not execution.check_suspended(trio.current_time()) and len(looks) == 2
     await trio.sleep(0.2)
-    assert not execution.is_suspended(trio.current_time()) and len(looks) == 3
+    assert not execution.check_suspended(trio.current_time()) and len(looks) == 3
 
 
 # -- the pipes that read its output

@@ -28,7 +28,7 @@ class Typing:
     def read_output(self) -> None:
         pass
 
-    def is_suspended(self, now: float) -> bool:
+    def check_suspended(self, now: float) -> bool:
         return False
 
     def write(self, item: object) -> int:

@@ -49,7 +49,7 @@ class Starting:
     def read_output(self) -> None:
         pass
 
-    def is_suspended(self, now: float) -> bool:
+    def check_suspended(self, now: float) -> bool:
         return False
 
     def input_state(self) -> InputState:

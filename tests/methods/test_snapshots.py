@@ -50,7 +50,7 @@ def screen(*lines: str, revision: int = 5) -> Any:
         lines=lines,
     )
     return SimpleNamespace(
-        picture=lambda: shown, screen=lambda since=None: shown, is_suspended=lambda now: False
+        picture=lambda: shown, screen=lambda since=None: shown, check_suspended=lambda now: False
     )
 
 
@@ -123,7 +123,9 @@ async def test_a_painting_for_a_terminal_has_no_query_and_ends_before_an_incompl
     data = b"ab\x1b[6n\xe2\x82"
     handle = running(data, terminal=True)
     execution = SimpleNamespace(
-        paint=lambda: data, input_state=lambda: InputState("busy"), is_suspended=lambda now: False
+        paint=lambda: data,
+        input_state=lambda: InputState("busy"),
+        check_suspended=lambda now: False,
     )
     whole: Any = read.look(supervisor(execution), FetchParams(id="h", view="paint"), handle)
     assert (b64decode(whole.content), whole.cursor) == (data, len(data))
@@ -140,7 +142,7 @@ async def test_output_that_is_readable_before_the_wait_needs_none(is_readable: b
         if is_readable:
             handle.append_output(b" and now", 1.0)
 
-    execution = SimpleNamespace(read_output=read_output, is_suspended=lambda now: False)
+    execution = SimpleNamespace(read_output=read_output, check_suspended=lambda now: False)
     params = FetchParams(id="h", wait="output")
     reading = read.plan(params, terminal=False)
     reply = read.answer(supervisor(execution), Caller("unix"), params, handle, reading, since=6)

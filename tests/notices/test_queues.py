@@ -174,11 +174,11 @@ def test_read_lines_are_not_counted_and_at_least_stays() -> None:
     target = handle("h")
     told = lines(target, ERROR, "ERROR 1", "ERROR 2", "ERROR 3")
     first_end = target.spool.end // 3
-    notice = told.notice(target, first_end, 1.0)
+    notice = told.make_notice(target, first_end, 1.0)
     assert notice.lines == ("ERROR 2", "ERROR 3") and notice.count == 2
     told = PatternMatches(ERROR, [MatchedLine(ERROR, "ERROR 1", 8, True)])
     told.merge(lines(target, ERROR, "ERROR 4"))
-    assert "at least 2 lines" in told.notice(target, 0, 1.0).message
+    assert "at least 2 lines" in told.make_notice(target, 0, 1.0).message
 
 
 def test_a_disabled_notice_is_not_delivered() -> None:

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from haftd.proxy.heads import BadRequest, parse_head, reply
-from haftd.proxy.schemes import kind_of, permitted_kinds
+from haftd.proxy.schemes import find_kind, find_permitted_kinds
 from haftd.tools.definitions.access import AccessPolicy, NetRule
 
 
@@ -108,7 +108,7 @@ def test_a_request_is_passed_on_without_what_concerns_the_proxy() -> None:
             "X-Kept: 2",
         )
     )
-    assert request_head.passed_on() == head(
+    assert request_head.encode_for_server() == head(
         "POST /?q=1 HTTP/1.1",
         "Host: a.org:8080",
         "Content-Length: 3",
@@ -117,16 +117,16 @@ def test_a_request_is_passed_on_without_what_concerns_the_proxy() -> None:
     )
     assert request_head.body == 3 and request_head.credential == "y"
     short = parse_head(head("GET http://[::1] HTTP/1.1"))
-    assert short.passed_on() == head("GET / HTTP/1.1", "Host: [::1]", "Connection: close")
+    assert short.encode_for_server() == head("GET / HTTP/1.1", "Host: [::1]", "Connection: close")
 
 
 def test_the_length_of_a_body_is_passed_on_whatever_the_connection_names() -> None:
     """Else the body would be a second request, for any host of the server."""
     fields = ("Connection: Content-Length, Transfer-Encoding", "Content-Length: 3")
     request_head = parse_head(head("POST http://a.org/ HTTP/1.1", *fields))
-    assert b"Content-Length: 3\r\n" in request_head.passed_on()
+    assert b"Content-Length: 3\r\n" in request_head.encode_for_server()
     chunked = parse_head(head("POST http://a/ HTTP/1.1", fields[0], "Transfer-Encoding: chunked"))
-    assert b"Transfer-Encoding: chunked\r\n" in chunked.passed_on()
+    assert b"Transfer-Encoding: chunked\r\n" in chunked.encode_for_server()
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_kind_is_not_decided_by_too_few_bytes(size: int) -> None:
         (b"SSH-2.0-", "other", 4),
         (b"\x00bytes..", "other", 1),
     ):
-        assert kind_of(data[:size]) == (kind if size >= needed else None)
+        assert find_kind(data[:size]) == (kind if size >= needed else None)
 
 
 @pytest.mark.parametrize(
@@ -188,4 +188,4 @@ def test_a_kind_is_not_decided_by_too_few_bytes(size: int) -> None:
 def test_a_rule_with_a_scheme_permits_bytes_of_that_scheme(
     rules: list[NetRule], kinds: set[str]
 ) -> None:
-    assert permitted_kinds(AccessPolicy(net=tuple(rules)), "a", "93.184.216.34", 443) == kinds
+    assert find_permitted_kinds(AccessPolicy(net=tuple(rules)), "a", "93.184.216.34", 443) == kinds

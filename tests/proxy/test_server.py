@@ -138,7 +138,7 @@ async def test_a_rule_decides_by_name_address_and_port(
     assert bool(world.received) is (code == 200)
     if code == 403:
         assert b"`haft access fetch`" in reply and b"rules of fetch" in reply
-        assert world.proxy.refused("m")
+        assert world.proxy.find_refused("m")
 
 
 async def test_a_name_that_no_rule_permits_is_not_resolved(world: World) -> None:
@@ -188,7 +188,7 @@ async def test_a_rule_with_a_scheme_holds_the_bytes_of_a_tunnel(
     assert status(reply) == 200
     assert (b"".join(world.received) == body) is passes
     assert passes or not world.received
-    assert ("another scheme" in world.proxy.refused("m")) is not passes
+    assert ("another scheme" in world.proxy.find_refused("m")) is not passes
 
 
 async def test_two_tools_share_no_credential(world: World) -> None:

@@ -18,7 +18,7 @@ from haftd.launch_spec import Grant, Sandbox
 from haftd.runtimes.base import Call, Mediation
 from haftd.runtimes.vfs.runtime import VfsRuntime
 from haftd.testing import PATIENCE_S, Recorder, perform
-from haftd.tools.calls.confinement import program_sandbox
+from haftd.tools.calls.confinement import make_program_sandbox
 from haftd.tools.definitions.access import AccessPolicy
 from haftd.tools.definitions.access_fields import read_access, read_policy
 
@@ -82,7 +82,7 @@ def mediated(
         argv: tuple[str, ...], folder: str, envs: tuple[str, ...], limits: Mapping[str, float]
     ) -> Call:
         env = {name: values[name] for name in envs if name in values}
-        sandbox = program_sandbox(policy, str(root))
+        sandbox = make_program_sandbox(policy, str(root))
         return kit.call(
             *argv,
             env=env,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from haftd.runtimes.mcp.exchange import text_of
+from haftd.runtimes.mcp.exchange import decode_text
 from haftd.runtimes.mcp.shapes import CallResult
 
 DATA = base64.b64encode(b"\x89PNG").decode()
@@ -22,7 +22,7 @@ def read(result: dict[str, Any], *, saves: bool = True) -> tuple[str, list[tuple
         saved.append((data, suffix))
         return f"/saved/{len(saved)}{suffix}" if saves else None
 
-    return text_of(
+    return decode_text(
         msgspec.convert(msgspec.json.decode(json.dumps(result), type=CallResult), CallResult), save
     ), saved
 

@@ -196,7 +196,7 @@ async def test_any_output_restarts_quick_checks_of_the_echo(
         desk.typist.recheck_echo()
 
     nursery.start_soon(print_something)
-    await desk.typist._no_echo(lambda: True, hides)
+    await desk.typist._wait_echo_off(lambda: True, hides)
     pauses = {round(a, 3): b - a for a, b in pairwise(looks)}
     assert pauses[0.0] == pytest.approx(terminal_input._FIRST_LOOK_S)
     assert max(pause for at, pause in pauses.items() if at < 2) == terminal_input._LAST_LOOK_S

@@ -15,7 +15,7 @@ import pytest
 
 from haft_protocol.errors import RpcError
 from haft_protocol.methods import Problem
-from haftd.tools.calls.environment import build, call_value
+from haftd.tools.calls.environment import build, make_call_value
 from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
 from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.catalogue import Catalogue
@@ -65,7 +65,7 @@ def refused(tool: Tool, args: Mapping[str, Any], root: str = "/") -> RpcError:
 def environment(call: ResolvedCall, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment that the call's process gets."""
     own = {"PATH": PATH, "HOME": "/nowhere"} if base is None else base
-    value = call_value(call.context_json, lambda _data: "/dev/null")
+    value = make_call_value(call.context_json, lambda _data: "/dev/null")
     return build(
         own,
         overlay=call.env_overlay,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
 from haftd.launch_spec import Grant, Sandbox
-from haftd.tools.calls.confinement import policy_in_force, program_sandbox, sandbox_of
+from haftd.tools.calls.confinement import make_program_sandbox, make_sandbox, policy_in_force
 from haftd.tools.calls.environment import build
 from haftd.tools.calls.resolve import CallContext, resolve
 from haftd.tools.definitions.access import (
@@ -244,7 +244,7 @@ def test_a_program_of_a_mediated_tool_has_no_network_beside_rules_with_a_path(
 ) -> None:
     held = AccessPolicy((), None if rules is None else tuple(rules), (), ())
     assert held.network == network
-    sandbox = program_sandbox(held, "/r")
+    sandbox = make_program_sandbox(held, "/r")
     assert (sandbox.network, sandbox.is_proxied) == (mediated == "all", mediated == "proxy")
 
 
@@ -432,7 +432,7 @@ def test_rules_that_meet_only_at_the_root_are_checked_at_the_call() -> None:
 def test_a_runtime_that_enforces_nothing_refuses_the_call() -> None:
     own = tool('[tools.x]\ncommand = "a"\naccess = {}\n')
     with pytest.raises(RpcError, match="enforces none"):
-        sandbox_of(own, policy_in_force(own, "/r", {}), "/r", "other")
+        make_sandbox(own, policy_in_force(own, "/r", {}), "/r", "other")
 
 
 def test_the_policy_in_force_is_handed_to_the_tool() -> None:

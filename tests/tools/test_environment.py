@@ -15,8 +15,8 @@ from haftd.tools.calls.environment import (
     MAX_CALL_BYTES,
     Variables,
     build,
-    call_value,
-    granted_variables,
+    find_granted_variables,
+    make_call_value,
     path_of,
 )
 
@@ -195,8 +195,8 @@ def test_a_long_call_is_passed_in_a_file() -> None:
         written.append(data)
         return "/path"
 
-    assert call_value(short, write) == short
-    assert call_value(long, write) == "/path"
+    assert make_call_value(short, write) == short
+    assert make_call_value(long, write) == "/path"
     assert written == [long.encode()]
 
 
@@ -263,7 +263,7 @@ def test_without_the_helper_no_askpass_variable_is_set() -> None:
 
 def test_host_calls_get_a_secret_variable_by_its_own_name_only() -> None:
     base = {"API_TOKEN": "secret", "API_URL": "plain", "OTHER": "x", "EMPTY": ""}
-    granted = partial(granted_variables, base, None, ("*TOKEN*",))
+    granted = partial(find_granted_variables, base, None, ("*TOKEN*",))
     assert granted(lambda name: True, ["API_*"]) == {"API_URL": "plain", "OTHER": "x"}
     assert granted(lambda name: name.startswith("API"), ["API_TOKEN"]) == {
         "API_TOKEN": "secret",

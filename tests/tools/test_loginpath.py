@@ -93,6 +93,6 @@ def test_a_bare_path_is_the_systems_default(path: str | None, bare: bool) -> Non
 
 
 def test_the_login_shell_is_the_users() -> None:
-    assert loginpath.login_shell({"SHELL": "/bin/x"}, 0) == "/bin/x"
-    assert loginpath.login_shell({"SHELL": "x"}, 0).startswith("/")
-    assert loginpath.login_shell({}, 4_000_000_000) == "/bin/sh"
+    assert loginpath.find_login_shell({"SHELL": "/bin/x"}, 0) == "/bin/x"
+    assert loginpath.find_login_shell({"SHELL": "x"}, 0).startswith("/")
+    assert loginpath.find_login_shell({}, 4_000_000_000) == "/bin/sh"

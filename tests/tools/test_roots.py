@@ -18,8 +18,8 @@ from haftd.tools.projects.roots import (
     HashedFile,
     RefusedFile,
     canonical,
-    digest_of,
-    project_of,
+    find_project,
+    hash_data,
 )
 
 
@@ -54,7 +54,7 @@ def test_files_are_found_by_name_with_their_hashed_content(tmp_path: Path) -> No
         ("b.toml", b"b"),
     ]
     assert all(
-        isinstance(file, HashedFile) and file.digest == digest_of(file.data) for file in look
+        isinstance(file, HashedFile) and file.digest == hash_data(file.data) for file in look
     )
 
 
@@ -83,16 +83,16 @@ def test_a_folders_project_is_the_nearest_root_with_definitions(
     outer, inner = tmp_path / "outer", tmp_path / "outer" / "inner"
     folder_of(outer)
     (inner / "src" / "deep").mkdir(parents=True)
-    assert project_of(str(inner / "src" / "deep")) == str(outer)
-    assert project_of(str(inner / "gone" / "deep")) == str(outer)
+    assert find_project(str(inner / "src" / "deep")) == str(outer)
+    assert find_project(str(inner / "gone" / "deep")) == str(outer)
     folder_of(inner)
-    assert project_of(str(inner / "src" / "deep")) == project_of(str(inner)) == str(inner)
-    assert project_of(str(outer)) == str(outer)
+    assert find_project(str(inner / "src" / "deep")) == find_project(str(inner)) == str(inner)
+    assert find_project(str(outer)) == str(outer)
     (tmp_path / "link").symlink_to(inner / "src")
-    assert project_of(str(tmp_path / "link")) == str(inner)
+    assert find_project(str(tmp_path / "link")) == str(inner)
     alone = tmp_path / "alone"
     alone.mkdir()
-    assert project_of(str(alone)) == str(alone)
+    assert find_project(str(alone)) == str(alone)
 
 
 def test_definitions_of_another_user_above_a_folder_do_not_count(
@@ -105,8 +105,8 @@ def test_definitions_of_another_user_above_a_folder_do_not_count(
     monkeypatch.setattr("haftd.tools.projects.roots.os.geteuid", lambda: owner + 1)
     if owner == 0:
         os.chown(folder, 12345, -1)
-    assert project_of(str(below)) == str(below)
-    assert project_of(str(tmp_path / "outer")) == str(tmp_path / "outer")
+    assert find_project(str(below)) == str(below)
+    assert find_project(str(tmp_path / "outer")) == str(tmp_path / "outer")
 
 
 @pytest.mark.parametrize("made", ["nothing", "a file", "a file inside", "gone"])
@@ -149,13 +149,13 @@ def test_a_non_file_is_refused_by_name_and_harms_no_other(
     assert {name for name, why in found.items() if not why} == {"good.toml", "in.toml"}
     assert "leads out of the root" in found["out.toml"]
     assert "leads out of the root" in found["beside.toml"]
-    assert "leads nowhere" in found["lost.toml"] and "leads nowhere" in found["loop.toml"]
+    assert "leads to no file" in found["lost.toml"] and "leads to no file" in found["loop.toml"]
     assert found["dir"] == "it is a link to a folder, which is not followed"
     for name in ("fifo.toml", "null.toml"):
         assert found[name] == "it is not a regular file"
     assert "chmod o-w" in found["open.toml"]
     assert "larger" in found["large.toml"] and "larger" in found["huge.toml"]
-    assert "not seen" in found["\\u202etxt.toml"]
+    assert "unprintable" in found["\\u202etxt.toml"]
 
 
 @pytest.mark.parametrize("link", [".haft", ".haft/tools"])

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-EXIT_CONFIG = 78
+EXIT_CONFIG = 78  # EX_CONFIG of sysexits.h
 _WIDTH = 78
 LOG_LEVELS = ("debug", "info", "warning", "error")
 

@@ -95,8 +95,12 @@ def _cwd(value: object) -> str:
 
 
 def _url(value: object) -> str:
-    parts = urlsplit(value) if isinstance(value, str) else urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+    try:
+        parts = urlsplit(value if isinstance(value, str) else "")
+        _ = parts.port
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise InvalidField(
             (), "it must be an address that begins with `https://` or `http://`, without a user"
         )
@@ -112,7 +116,7 @@ def _headers(value: object) -> Mapping[str, str]:
         raise InvalidField((), "it must be a table of texts")
     for name, item in value.items():
         if not _HEADER.fullmatch(name):
-            raise InvalidField((name,), "it is no name of a header")
+            raise InvalidField((name,), "it is not the name of a header")
         if not isinstance(item, str) or not _HEADER_VALUE.fullmatch(item):
             raise InvalidField((name,), "it must be a text of one line")
     return value
@@ -152,7 +156,8 @@ def read_server(name: str, value: object) -> McpServer:
     """Parse a server; raises `InvalidField`."""
     if not NAME.fullmatch(name):
         raise InvalidField(
-            (), f"{shown(name)} is no name for a server: up to 48 characters, no dot and no quote"
+            (),
+            f"{shown(name)} is not a name for a server: up to 48 characters, no dot and no quote",
         )
     if not isinstance(value, dict):
         raise InvalidField((), "it must be a table")

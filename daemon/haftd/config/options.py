@@ -38,14 +38,14 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
     modules: str
     config: str
     tools: str
-    config_given: bool = False
+    is_config_named: bool = False
     """The file was named and must exist."""
 
     @property
     def socket(self) -> str:
         return self.runtime.socket
 
-    def serving(self, socket: str) -> Paths:
+    def with_socket(self, socket: str) -> Paths:
         return replace(self, runtime=replace(self.runtime, socket=socket))
 
     @property
@@ -74,7 +74,7 @@ def find_paths(env: Mapping[str, str], uid: int, options: Options | None = None)
             modules=paths.modules_folder(env),
             config=config,
             tools=paths.tools_folder(config),
-            config_given=options.config is not None,
+            is_config_named=options.config is not None,
         )
     except paths.PathError as error:
         raise ConfigError(str(error)) from None

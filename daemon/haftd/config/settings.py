@@ -1,6 +1,7 @@
 """Settings from the configuration files (docs/configuration.md).
 
-A wrong value or unknown key is reported with file, key and line, and the default applies.
+A wrong value or unknown key is reported with file, key and line. The default applies; the WebSocket, a
+server and a section without a default are left out.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def load_settings(paths: Paths, before: Settings | None = None) -> tuple[Setting
                         advice=_MEND,
                     )
                 )
-            elif is_config and paths.config_given:
+            elif is_config and paths.is_config_named:
                 raise ConfigError(
                     f"the configuration file {path} cannot be read: {error}"
                 ) from None

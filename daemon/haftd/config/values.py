@@ -1,7 +1,7 @@
 """Readers of single configuration values.
 
-A reader returns the setting for a value of `config.toml`, or raises `InvalidField` with an empty
-path and the permitted values.
+A reader returns the setting for a value of `config.toml`, or raises `InvalidField` with the path inside
+the value, empty for a single one, and the permitted values.
 """
 
 from __future__ import annotations

@@ -35,13 +35,13 @@ from haftd.runtimes.base import Call, Mediation
 from haftd.runtimes.wasm.plan import worker_launch
 from haftd.runtimes.wasm.worker import VARIABLE
 from haftd.tools.calls.confinement import (
-    grants_of,
+    list_grants,
+    make_program_sandbox,
+    make_sandbox,
     mediated_policy,
     policy_in_force,
-    program_sandbox,
-    sandbox_of,
 )
-from haftd.tools.calls.environment import build, call_value, granted_variables
+from haftd.tools.calls.environment import build, find_granted_variables, make_call_value
 from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
 from haftd.tools.definitions.access import ALWAYS_INHERITED, NOTHING, AccessPolicy
 from haftd.tools.definitions.definition import Tool
@@ -173,7 +173,7 @@ def _own_name(own: str) -> str:
 def _changeable(policy: AccessPolicy, root: str) -> tuple[Grant, ...]:
     """Return the grants of a mediated tool; without rules about files, the tool may change the
     root."""
-    grants = grants_of(policy)
+    grants = list_grants(policy)
     return (Grant(root, frozenset({"update"})),) if grants is None else grants
 
 
@@ -276,11 +276,11 @@ class Calls(msgspec.Struct):
         runtime = tool.runtime if tool.runtime in served_names() else "stdio"
         try:
             policy = policy_in_force(tool, root, self.settings.environ)
-            sandbox = sandbox_of(tool, policy, root, runtime)
+            sandbox = make_sandbox(tool, policy, root, runtime)
             if runtime == MEDIATED:
                 _refuse_own(_changeable(mediated_policy(tool, policy), root), self.settings)
             elif policy is not None and (tool.is_module or sandbox is not None):
-                _refuse_own(grants_of(policy) or (), self.settings)
+                _refuse_own(list_grants(policy) or (), self.settings)
         except RpcError as refusal:
             return refusal.message
         why = "" if sandbox is None else sandbox_refusal(sandbox)
@@ -353,7 +353,7 @@ class Calls(msgspec.Struct):
             served=find_server(tool),
             save=partial(keep_file, handle.spool),
             arguments=args,
-            refused_destination=partial(self.proxy.refused, tag),
+            refused_destination=partial(self.proxy.find_refused, tag),
             # A second run would find its input consumed.
             again=None if ready.is_fed else again,
             mediation=self._mediation(ready),
@@ -371,7 +371,7 @@ class Calls(msgspec.Struct):
         if resolved.runtime == MEDIATED:  # the rest by host calls
             policy = NOTHING
         granted = [name for name in env if resolved.env_overlay.get(name) or policy.may_see(name)]
-        folders = grants_of(policy) or ()
+        folders = list_grants(policy) or ()
         _refuse_own(folders, self.settings)
         return worker_launch(
             launch,
@@ -387,12 +387,12 @@ class Calls(msgspec.Struct):
         if resolved.runtime != MEDIATED or policy is None:
             return None
         environ, tool = self.settings.environ, ready.tool.name
-        sandbox = program_sandbox(policy, root)
+        sandbox = make_program_sandbox(policy, root)
         _refuse_own(_changeable(policy, root), self.settings)
         own = [rule.name for rule in policy.env or ()]
         of_programs = {name for rule in policy.commands or () for name in rule.envs}
-        variables = granted_variables(environ, client, self.secret_env, policy.may_see, own)
-        passed = granted_variables(
+        variables = find_granted_variables(environ, client, self.secret_env, policy.may_see, own)
+        passed = find_granted_variables(
             environ, client, self.secret_env, of_programs.__contains__, of_programs
         )
 
@@ -489,7 +489,7 @@ class Calls(msgspec.Struct):
             overlay=resolved.env_overlay,
             terminal=resolved.launch.terminal,
             askpass=self.settings.askpass,
-            call=call_value(resolved.context_json, self._call_file(mark)),
+            call=make_call_value(resolved.context_json, self._call_file(mark)),
             may_inherit=_may_inherit(resolved),
             may_read=None if policy is None else policy.may_read,
             is_confined=resolved.launch.sandbox is not None,

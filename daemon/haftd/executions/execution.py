@@ -362,7 +362,7 @@ class Execution:
             return None
         return self.input_state().expected
 
-    def is_suspended(self, now: float) -> bool:
+    def check_suspended(self, now: float) -> bool:
         """True while a signal has stopped the tool; asks the kernel ten times a second at most."""
         if now >= self._suspension_known_until:
             self._suspended = self.control is not None and self.control.is_suspended()

@@ -13,7 +13,7 @@ from haft_protocol.errors import handle_stopped, invalid_answer, question_gone
 from haft_protocol.inputs import Input, read_input
 from haft_protocol.methods import ApplyParams
 from haft_protocol.questions import InvalidAnswer, check_answer
-from haftd.audit import input_fields
+from haftd.audit import make_input_fields
 from haftd.caller import Caller
 from haftd.core.echo import TypedInput
 from haftd.core.handles import Handle
@@ -45,7 +45,7 @@ class _Application(msgspec.Struct, frozen=True):
 
     def read(self, since: int, text: str = "") -> object:
         """Read output after `since`; `text` was typed with echo."""
-        input_fields = TypedInput(since, text) if text else None
+        make_input_fields = TypedInput(since, text) if text else None
         cursor = self.params.cursor
         since = since if isinstance(cursor, UnsetType) else cursor
         return answer(
@@ -56,14 +56,14 @@ class _Application(msgspec.Struct, frozen=True):
             self.reading,
             since,
             self.began,
-            input_fields,
+            make_input_fields,
         )
 
     def record(self, kind: str, *, withheld: bool, **more: str) -> None:
         if withheld:
             form: dict[str, object] = {"withheld": True, "kind": kind}
         else:
-            form = input_fields(self.params.input)
+            form = make_input_fields(self.params.input)
         self.services.audit.record_action("apply", self.caller, self.handle, **more, **form)
 
     def late(self) -> object:

@@ -147,14 +147,14 @@ class _InputCondition(Condition):
         is_few = self._pieces <= _FEW_PIECES
         self._pause = self._min_pause_s if is_few else _MANY_PRINTED_S
         self._due = activity + self._pause
-        if before >= 0 and self._may_look_at_once(activity - before):
+        if before >= 0 and self._take_look_at_once(activity - before):
             self._pause, self._due = self._pause / 2, activity
         if self._digest is not None and self.handle.last_output == activity:
             self._must_compare = True
         else:
             self._change()
 
-    def _may_look_at_once(self, silence_s: float) -> bool:
+    def _take_look_at_once(self, silence_s: float) -> bool:
         """True for the first output after a silence, and for some that is no whole line, as a
         prompt: the process may be at its read."""
         if self.handle.last_output != self._activity:
@@ -196,7 +196,7 @@ class _InputCondition(Condition):
             has_answered = self.handle.readable_end() > self.since
             known_poll_ms = self.execution.known_poll_ms if has_answered else 0
             idle = self._idle = IdleEvidence(now, known_poll_ms)
-            if self._is_redraw(input_state, within_ms, now):
+            if self._record_redraw(input_state, within_ms, now):
                 return "input"
         is_new = idle.record_wait(within_ms, now)
         if input_state.at_work:
@@ -225,7 +225,7 @@ class _InputCondition(Condition):
     def _learn(execution: Execution, idle: IdleEvidence) -> None:
         execution.known_poll_ms = max(execution.known_poll_ms, idle.longest_ms)
 
-    def _is_redraw(self, input_state: InputState, within_ms: int, now: float) -> bool:
+    def _record_redraw(self, input_state: InputState, within_ms: int, now: float) -> bool:
         redraw = self._redraw
         if input_state.kind != "key" or within_ms < MIN_PERIOD_MS:
             self._redraw = None

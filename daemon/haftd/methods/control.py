@@ -19,7 +19,7 @@ from haftd.caller import Caller
 from haftd.core.lifecycle import State
 from haftd.core.registry import Registry
 from haftd.daemon import Daemon, Facts, known_problems
-from haftd.metrics import is_psutil_loaded, load_psutil, own_metrics
+from haftd.metrics import is_psutil_loaded, load_psutil, read_own_metrics
 
 from .access import Access
 from .base import DeferredReply
@@ -46,7 +46,7 @@ def _status(daemon: Daemon, access: Access, caller: Caller) -> StatusResult:
     for handle in handles:
         counts[handle.state.value] += 1
         spooled += handle.spool.on_disk
-    figures = own_metrics()
+    figures = read_own_metrics()
     facts = daemon.facts
     return StatusResult(
         version=facts.version,

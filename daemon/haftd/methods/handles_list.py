@@ -15,7 +15,7 @@ from haftd.core.lifecycle import State
 from haftd.core.views import handle_state
 from haftd.executions.execution import Execution
 from haftd.executions.supervisor import Supervisor
-from haftd.metrics import load_psutil, total_usage
+from haftd.metrics import load_psutil, sum_usage
 
 from .access import Access
 from .base import DeferredReply
@@ -44,7 +44,7 @@ def _row(caller: Caller, handle: Handle, execution: Execution | None) -> dict[st
     now = trio.current_time()
     suspended = False
     if execution is not None and handle.state is State.RUNNING:
-        suspended = execution.is_suspended(now)
+        suspended = execution.check_suspended(now)
     reads = None if execution is None else execution.reads()
     size = UNSET if execution is None else execution.size_for(caller)
     state = handle_state(
@@ -63,5 +63,5 @@ def _row(caller: Caller, handle: Handle, execution: Execution | None) -> dict[st
     if handle.pid is not None:
         row["pid"] = handle.pid
     if execution is not None and execution.control is not None:
-        row["cpu_s"], row["memory"] = total_usage(execution.control.members())
+        row["cpu_s"], row["memory"] = sum_usage(execution.control.members())
     return row

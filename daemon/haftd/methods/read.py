@@ -199,7 +199,7 @@ def look(
         if waited not in _ACTIVE:  # a signal stops a tool's output, too
             silence_s = now - (handle.last_output or handle.created_at)
             if silence_s >= _SILENT_S or waited in _SILENT:
-                suspended = execution.is_suspended(now)
+                suspended = execution.check_suspended(now)
     before = handle.position
     begin = before.offset if cursor is None else cursor
     text_view = "delta" if view == "answer" else view

@@ -33,7 +33,7 @@ from haftd.tools.definitions.definition import Each, Tool
 from haftd.tools.projects.trust import TrustFault
 
 from ..tools.projects.project_tools import UserTools, available_tools, parse_definitions, state_of
-from ..tools.projects.roots import HashedFile, RefusedFile, text_of
+from ..tools.projects.roots import HashedFile, RefusedFile, decode_text
 from ..tools.projects.trust import TrustedFile
 from .base import DeferredReply
 
@@ -128,7 +128,7 @@ def show(
         file=file.path,
         state=state_of(file, {} if trusted is None else {file.name: trusted}),
         digest=file.digest,
-        text=text_of(file),
+        text=decode_text(file),
         was=UNSET if trusted is None or trusted.digest == file.digest else trusted.text,
         tools=tuple(tools),
         problems=reading.problems,

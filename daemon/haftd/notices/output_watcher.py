@@ -1,7 +1,8 @@
 """Watch of handles with notices of output.
 
 A chunk only marks its handle as due. One task scans slices in turns, costly ones in a thread, and rests
-as long as each scan took: a flood takes half of the spare time at most. A handle has one notice per `BETWEEN_S`.
+as long as each scan took: a flood takes half of the spare time at most. A handle's notices are delivered once per
+`BETWEEN_S`, and again at its end.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from haftd.core.handles import Handle
 from .pattern_scanner import MatchedLine, PatternMatches, PatternScanner
 
 BETWEEN_S = 0.1
+"""Fewer deliveries would be late for a reader, and more would be noise."""
 log = structlog.get_logger("haftd.notices.output_watcher")
 
 Deliver = Callable[[Handle, Collection[PatternMatches]], None]

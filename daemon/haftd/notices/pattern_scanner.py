@@ -1,7 +1,8 @@
 """Scan a handle's output for its notices' patterns, line by line.
 
-A slice shrinks with the expressions' cost. A pattern matches a line once, even in pieces. Of its
-matches all are counted, the first lines kept: the first error mostly causes the later errors.
+A slice shrinks with the expressions' cost. A pattern matches a line once, even in pieces. Its matches
+are counted, up to `_MAX_SLICE_MATCHES` of a slice, and the first lines kept: the first error mostly
+causes the later errors.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from haftd.notice_settings import NoticePattern
 from haftd.regex import Pattern, compile_expression
 
 _MAX_SLICE = 65_536
+"""Bytes."""
 _COST_DIVISOR = 4
 """Divisor of a waiting reader's slice."""
 
@@ -28,11 +30,13 @@ _MAX_CARRIED_LINE = 4_096
 """Bytes of an unfinished line, searched again when it grows."""
 
 _MAX_SLICE_MATCHES = 64
+"""Matches of one pattern, beyond which the rest of the slice is not searched for it."""
 _MAX_SHOWN_CHARS = 200
 """Characters of a line in a notice."""
 
 
 _MAX_LINES = 8
+"""Lines of a notice."""
 
 
 class MatchedLine(msgspec.Struct, frozen=True):
@@ -73,7 +77,7 @@ class PatternMatches:
         self.end = max(self.end, end)
         self.has_more = self.has_more or more
 
-    def notice(self, handle: Handle, read: float, at: float) -> Notice:
+    def make_notice(self, handle: Handle, read: float, at: float) -> Notice:
         """Return the notice of the matches after the offset `read`."""
         unread = [match for match in self._lines if match.end > read]
         count = self.count - (len(self._lines) - len(unread))

@@ -22,6 +22,7 @@ from haftd.notice_settings import Level
 from .pattern_scanner import PatternMatches
 
 _MAX_QUEUED = 256
+"""Notices of one session; beyond, the oldest are lost and counted."""
 _MAX_LINE_CHARS = 200
 
 
@@ -63,7 +64,7 @@ class _MatchedOutput(msgspec.Struct):
         return self.matches.end > _read_offset(self.handle)
 
     def deliver(self) -> Notice:
-        return self.matches.notice(self.handle, _read_offset(self.handle), self.at)
+        return self.matches.make_notice(self.handle, _read_offset(self.handle), self.at)
 
 
 class _UnreadOutput(msgspec.Struct, frozen=True):
@@ -77,11 +78,11 @@ class _UnreadOutput(msgspec.Struct, frozen=True):
         return _unread_count(self.handle) > 0 and not _has_end_notice(self.handle)
 
     def deliver(self) -> Notice:
-        notice = self.notice()
+        notice = self.make_notice()
         self.handle.notify_output()
         return notice
 
-    def notice(self) -> Notice:
+    def make_notice(self) -> Notice:
         handle, count = self.handle, _unread_count(self.handle)
         lines = last_lines(handle, 1, _MAX_LINE_CHARS)
         ends = f", the last line is: {lines[0]}" if lines else "."
@@ -117,7 +118,7 @@ class NoticeQueues:
     def add_state_change(self, handle: Handle, at: float) -> Notice | None:
         """Queue and return the notice of a new state, `at` seconds since the epoch; None if
         unwanted."""
-        notice = notice_of(handle, at)
+        notice = make_notice(handle, at)
         if notice is None or not _wants(handle, notice.kind):
             return None
         key = (handle, handle.state, handle.question_count)
@@ -134,7 +135,7 @@ class NoticeQueues:
             return None
         key = (handle, matches.pattern.name)
         queued = self._queues.get(handle.session, {}).get(key)
-        notice = matches.notice(handle, read, at)
+        notice = matches.make_notice(handle, read, at)
         if isinstance(queued, _MatchedOutput) and queued.is_unseen:
             queued.matches.merge(matches)
             queued.at = at
@@ -148,7 +149,7 @@ class NoticeQueues:
         output = _UnreadOutput(handle, at)
         if key in self._queues.get(handle.session, {}) or not output.is_unseen:
             return None
-        notice = output.notice()
+        notice = output.make_notice()
         self._put(handle.session, key, output)
         return notice
 
@@ -157,7 +158,8 @@ class NoticeQueues:
         self._put(session, (notice.kind, notice.message), _Event(notice))
 
     def drain(self, session: str, at: float) -> tuple[Notice, ...]:
-        """Return the session's unseen notices, oldest first; they become seen."""
+        """Take the session's unseen notices, oldest first, behind a notice of those lost. The end of a
+        handle that a call awaits stays queued, as the call may report it."""
         queue = self._queues.pop(session, {})
         lost = self._lost.pop(session, 0)
         later = {key: entry for key, entry in queue.items() if _is_awaited(entry)}
@@ -178,6 +180,7 @@ class NoticeQueues:
         return (loss, *notices)
 
     def forget(self, session: str) -> None:
+        """Drop the notices of a closed session."""
         self._queues.pop(session, None)
         self._lost.pop(session, None)
 
@@ -235,11 +238,12 @@ def _has_end_notice(handle: Handle) -> bool:
     """True if a notice of the output is redundant beside that of the end."""
     if not handle.stopped:
         return False
-    notice = notice_of(handle, 0.0)
+    notice = make_notice(handle, 0.0)
     return notice is not None and _wants(handle, notice.kind)
 
 
-def notice_of(handle: Handle, at: float) -> Notice | None:
+def make_notice(handle: Handle, at: float) -> Notice | None:
+    """Return the notice of a handle's question or end; None in other states."""
     level: Level
     if handle.state is State.WAITING and handle.question is not None:
         kind, level, news = (
@@ -266,11 +270,11 @@ class NoticeDelivery(msgspec.Struct, frozen=True):
     push: Callable[[str, Notice], None]
     """Called with the session and the notice."""
 
-    def state_changed(self, handle: Handle) -> None:
+    def deliver_state_change(self, handle: Handle) -> None:
         """Deliver a handle's question or end, if its settings want the notice."""
         self._push(handle, self.queues.add_state_change(handle, time.time()))
 
-    def output_found(self, handle: Handle, matches: Collection[PatternMatches]) -> None:
+    def deliver_output(self, handle: Handle, matches: Collection[PatternMatches]) -> None:
         """Deliver notices of new output, one a pattern, and one for any output."""
         now = time.time()
         notices = [self.queues.add_matches(handle, match, now) for match in matches]

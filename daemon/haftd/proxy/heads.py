@@ -42,7 +42,7 @@ class Head(msgspec.Struct, frozen=True):
         return self.method == "CONNECT"
 
     def value(self, name: bytes) -> bytes | None:
-        """Return the value of a field; raises `BadRequest` for two."""
+        """Return the value of a field; None without it. Raises `BadRequest` if the field stands twice."""
         values = [value for key, value in self.fields if key.lower() == name]
         if len(values) > 1:
             raise BadRequest(f"the field {name.decode()} stands twice")
@@ -50,7 +50,7 @@ class Head(msgspec.Struct, frozen=True):
 
     @property
     def credential(self) -> str:
-        """Return the password of `Proxy-Authorization: Basic`, or an empty string."""
+        """Return the password of `Proxy-Authorization: Basic`, or an empty string; raises `BadRequest`."""
         scheme, _, encoded = (self.value(b"proxy-authorization") or b"").partition(b" ")
         if scheme.lower() != b"basic":
             return ""
@@ -71,10 +71,10 @@ class Head(msgspec.Struct, frozen=True):
         if length is None:
             return 0
         if not re.fullmatch(rb"[0-9]{1,18}", length):
-            raise BadRequest("content-length is no number")
+            raise BadRequest("content-length is not a number")
         return int(length)
 
-    def passed_on(self) -> bytes:
+    def encode_for_server(self) -> bytes:
         """Return the head for the URL's server, which closes the connection after its reply."""
         named = (self.value(b"connection") or b"").lower().replace(b" ", b"").split(b",")
         kept = [
@@ -94,7 +94,7 @@ def parse_head(data: bytes) -> Head:
     first, *lines = data.removesuffix(b"\r\n\r\n").split(b"\r\n")
     line = _LINE.fullmatch(first)
     if line is None:
-        raise BadRequest("this is no request of HTTP/1.1")
+        raise BadRequest("this is not a request of HTTP/1.1")
     fields = []
     for text in lines:
         field = _FIELD.fullmatch(text)
@@ -113,13 +113,14 @@ def parse_head(data: bytes) -> Head:
 
 
 def is_field(line: bytes) -> bool:
+    """True for a well-formed field without its line end."""
     return _FIELD.fullmatch(line) is not None
 
 
 def _authority(text: str, default: int | None) -> tuple[str, int]:
     match = _AUTHORITY.fullmatch(text)
     if match is None or (match[2] is None and default is None):
-        raise BadRequest(f"{text!r} is no host with a port")
+        raise BadRequest(f"{text!r} is not a host with a port")
     port = default if match[2] is None else int(match[2])
     if port is None or not 0 < port < 65536:
         raise BadRequest(f"{text!r} has no port from 1 to 65535")

@@ -1,6 +1,6 @@
 """The scheme of a tunnel, from the first bytes of the client.
 
->>> kind_of(b"\\x16\\x03\\x01\\x02"), kind_of(b"GET / HTTP/1.1"), kind_of(b"SSH-2.0-x"), kind_of(b"GE")
+>>> find_kind(b"\\x16\\x03\\x01\\x02"), find_kind(b"GET / HTTP/1.1"), find_kind(b"SSH-2.0-x"), find_kind(b"GE")
 ('tls', 'http', 'other', None)
 """
 
@@ -23,7 +23,7 @@ _METHOD = lazy_pattern(rb"[A-Z]{1,20} ")
 _UNDECIDED = lazy_pattern(rb"\x16|[A-Z]{0,20}")
 
 
-def kind_of(data: bytes) -> Kind | None:
+def find_kind(data: bytes) -> Kind | None:
     """Return the kind; None while more bytes may decide."""
     if _UNDECIDED.fullmatch(data):
         return None
@@ -32,7 +32,9 @@ def kind_of(data: bytes) -> Kind | None:
     return "http" if _METHOD.match(data) else "other"
 
 
-def permitted_kinds(policy: AccessPolicy, host: str, address: str, port: int) -> frozenset[Kind]:
+def find_permitted_kinds(
+    policy: AccessPolicy, host: str, address: str, port: int
+) -> frozenset[Kind]:
     """Return the kinds of bytes that the rules permit to this address."""
     public = is_public(address)
     return frozenset(

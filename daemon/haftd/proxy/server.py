@@ -20,7 +20,7 @@ from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.definitions.access import AccessPolicy, canonicalize_host
 
 from .heads import MAX_HEAD, BadRequest, Head, is_field, parse_head, reply
-from .schemes import KINDS, Kind, kind_of, permitted_kinds
+from .schemes import KINDS, Kind, find_kind, find_permitted_kinds
 
 log = structlog.get_logger("haftd.proxy")
 
@@ -28,11 +28,13 @@ HOST = "127.0.0.1"
 MAX_CONNECTIONS = 128
 """Connections of one tool at a time."""
 _BACKLOG = 1024
+"""Connections that wait for `accept`: a tool may open many at once."""
 _HEAD_S = 30.0
 """Seconds for a head, as a peer without a credential holds a descriptor."""
 MAX_UNCOUNTED = 128
 """Connections of no tool, before the credential or after the reply; beyond these the oldest ends."""
 _LINGER_S = 2.0
+"""Longest wait for the peer's end, so that it can read the reply."""
 _CHUNK = 65_536
 _SIZE = lazy_pattern(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n")
 _NOT_PUBLIC = ", an address of this machine or a private network, which needs a rule of its own"
@@ -64,7 +66,8 @@ class Proxy:
         self._port = 0
 
     def admit(self, mark: str, tool: str, policy: AccessPolicy) -> str:
-        """Return the URL for the processes of `mark`; raises OSError without a listener."""
+        """Begin or change a tool's access; return the proxy's URL for the processes with the tag `mark`.
+        The first call opens the listener, and raises OSError if that fails."""
         if not self._port:
             self._port = self._listen()
         client = self._clients.get(mark)
@@ -79,14 +82,14 @@ class Proxy:
         return self._port
 
     def revoke(self, mark: str) -> None:
-        """End the connections of `mark`, and accept no more."""
+        """End the connections of the tool with the tag `mark`, and accept no more of them."""
         client = self._clients.pop(mark, None)
         if client is not None:
             for scope in client.scopes:
                 scope.cancel()
 
-    def refused(self, mark: str) -> str:
-        """Return the last destination refused to `mark`, or an empty string."""
+    def find_refused(self, mark: str) -> str:
+        """Return the last destination refused to the tool with the tag `mark`, or an empty string."""
         client = self._clients.get(mark)
         return "" if client is None else client.refused
 
@@ -142,7 +145,7 @@ class Proxy:
             return
         end = data.index(b"\r\n\r\n") + 4
         head, rest = parse_head(data[:end]), data[end:]
-        client = self._client_of(head.credential)
+        client = self._find_client(head.credential)
         if client is None:
             why = "this proxy serves sandboxed tools, by the credential in their HTTP_PROXY"
             fields = 'Proxy-Authenticate: Basic realm="haft"'
@@ -161,7 +164,7 @@ class Proxy:
                 client.scopes.discard(scope)
                 self._make_room(uncounted)
 
-    def _client_of(self, credential: str) -> _Client | None:
+    def _find_client(self, credential: str) -> _Client | None:
         shown = credential.encode()
         match = None
         for client in self._clients.values():
@@ -185,7 +188,7 @@ class Proxy:
         permitted = [
             (address, kinds)
             for address in addresses
-            if (kinds := _kinds(client.policy, head, address))
+            if (kinds := _find_kinds(client.policy, head, address))
         ]
         if not permitted:
             at = "" if head.host in addresses else f" at {', '.join(addresses)}"
@@ -201,12 +204,12 @@ class Proxy:
         async with server:
             if not head.is_tunnel:
                 length = head.body
-                await server.send_all(head.passed_on())
+                await server.send_all(head.encode_for_server())
                 await _exchange(stream, server, length, rest)
                 return
             await stream.send_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
             if len(kinds) < len(KINDS):
-                while (kind := kind_of(rest)) is None:
+                while (kind := find_kind(rest)) is None:
                     data = await stream.receive_some(_CHUNK)
                     if not data:
                         return
@@ -231,16 +234,16 @@ class Proxy:
 
 
 def _may_be_permitted(policy: AccessPolicy, head: Head) -> bool:
-    """Decide by the name alone: a name without a rule is not even resolved."""
+    """Return False if no rule permits the name at any address: it is not even resolved then."""
     if head.is_tunnel:
         schemes = ("https", "wss", "http", "ws", None)
         return any(policy.may_connect(head.host, head.port, scheme) for scheme in schemes)
     return policy.may_connect(head.host, head.port, "http", head.path)
 
 
-def _kinds(policy: AccessPolicy, head: Head, address: str) -> frozenset[Kind]:
+def _find_kinds(policy: AccessPolicy, head: Head, address: str) -> frozenset[Kind]:
     if head.is_tunnel:
-        return permitted_kinds(policy, head.host, address, head.port)
+        return find_permitted_kinds(policy, head.host, address, head.port)
     may = policy.may_reach(
         head.host, address, head.port, "http", head.path, is_public=is_public(address)
     )
@@ -250,6 +253,8 @@ def _kinds(policy: AccessPolicy, head: Head, address: str) -> frozenset[Kind]:
 async def _connect(
     permitted: Sequence[tuple[str, frozenset[Kind]]], port: int
 ) -> tuple[trio.SocketStream, frozenset[Kind]]:
+    """Connect to the first address that answers; return the stream and its permitted kinds. Raises the
+    last OSError."""
     failure = OSError(errno.EHOSTUNREACH, "no address")
     for address, kinds in permitted:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -272,7 +277,8 @@ async def _connect(
 
 
 async def _read_head(stream: trio.SocketStream) -> bytes:
-    """Read up to and beyond the empty line; empty if the peer ends before. Raises `BadRequest`."""
+    """Return all data up to the empty line, and what came with it; empty if the peer ends before. Raises
+    `BadRequest`."""
     data = b""
     while (end := data.find(b"\r\n\r\n")) < 0 or end > MAX_HEAD:
         if len(data) > MAX_HEAD:
@@ -346,6 +352,7 @@ async def _send_chunks(stream: trio.SocketStream, server: trio.SocketStream, dat
 async def _relay(
     source: trio.SocketStream, target: trio.SocketStream, both: trio.CancelScope
 ) -> None:
+    """Pass bytes and their end on; cancel `both` directions if a connection breaks."""
     try:
         while data := await source.receive_some(_CHUNK):
             await target.send_all(data)

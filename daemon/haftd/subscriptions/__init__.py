@@ -59,6 +59,7 @@ class Subscriptions:
         return sum(map(len, self._by_session.values()))
 
     def count(self, caller: Caller) -> int:
+        """Return the number of a connection's subscriptions."""
         subscriber = self._subscribers.get(caller)
         return 0 if subscriber is None else len(subscriber.subscriptions)
 
@@ -103,7 +104,7 @@ class Subscriptions:
         for handle in initial:
             subscription.follow(handle, offsets.get(handle.id))
         for kind in inquiries:
-            subscription.inquiry_opened(kind)
+            subscription.push_inquiry(kind)
         return subscription.id
 
     def close(self, caller: Caller, id: str) -> bool:
@@ -126,34 +127,34 @@ class Subscriptions:
             self._end(subscription)
 
     def add_handle(self, handle: Handle) -> None:
-        for subscription in self._of(handle.session):
+        for subscription in self._list_subscriptions(handle.session):
             if subscription.caller.may_reach(handle.settings.may):
                 subscription.follow(handle)
 
     def remove_handle(self, handle: Handle) -> None:
         """Push the end of a handle's retention to subscribers with enough permissions."""
-        for subscription in self._of(handle.session):
+        for subscription in self._list_subscriptions(handle.session):
             if subscription.caller.may_reach(handle.settings.may):
                 subscription.forget(handle)
 
     def push_notice(self, session: str, notice: Notice) -> None:
-        for subscription in self._of(session):
+        for subscription in self._list_subscriptions(session):
             subscription.push_notice(session, notice)
 
-    def inquiry_opened(self, kind: InquiryKind) -> None:
-        for subscription in self._of(kind.session):
-            subscription.inquiry_opened(kind)
+    def push_inquiry(self, kind: InquiryKind) -> None:
+        for subscription in self._list_subscriptions(kind.session):
+            subscription.push_inquiry(kind)
 
-    def inquiry_closed(self, kind: InquiryKind) -> None:
-        for subscription in self._of(kind.session):
-            subscription.inquiry_closed(kind)
+    def push_inquiry_end(self, kind: InquiryKind) -> None:
+        for subscription in self._list_subscriptions(kind.session):
+            subscription.push_inquiry_end(kind)
 
-    def tools_changed(self) -> None:
+    def push_tools_change(self) -> None:
         for subscriber in self._subscribers.values():
             for subscription in subscriber.subscriptions.values():
-                subscription.tools_changed()
+                subscription.push_tools_change()
 
-    def _of(self, session: str) -> Iterator[Subscription]:
+    def _list_subscriptions(self, session: str) -> Iterator[Subscription]:
         yield from self._by_session.get(session, ())
         yield from self._by_session.get(ALL, ())
 

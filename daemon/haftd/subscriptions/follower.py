@@ -134,10 +134,11 @@ class Follower:
         self._queue.discard(self)
 
     def send_next(self) -> bool:
-        """Send the next message, if any; return True if another may be due."""
+        """Send the next message, if any; return True if another may be due. After the last one of an
+        ended handle, call `on_complete`."""
         handle, events = self._handle, self._events
         is_over = handle.stopped and handle.output_complete
-        is_state_due = "state" in events and not handle.stopped and self._is_new_state()
+        is_state_due = "state" in events and not handle.stopped and self._note_new_state()
         tails = [tail for tail in (self._tail, self._bytes) if tail is not None]
         if is_state_due and all(tail.offset >= self._state_offset for tail in tails):
             return self._send_state()
@@ -210,7 +211,7 @@ class Follower:
             self._reading_pause *= 2
         self._queue.add_later(self, self._next_reading_at)
 
-    def _is_new_state(self) -> bool:
+    def _note_new_state(self) -> bool:
         self._read_input_state()
         now = self._shown_state()
         if now == self._sent_state:

@@ -59,7 +59,7 @@ class PushQueue:
         return self._client.notify(method, params)
 
     async def run(self) -> None:
-        """Send due messages until cancelled or the peer stops reading."""
+        """Send due messages until cancelled or the connection is closed."""
         with self.scope:
             while True:
                 while self._due:

@@ -1,6 +1,7 @@
 """A client's subscription to a session, or to all: handles, events, inquiries, notices.
 
-Queued notices are bounded: the oldest are dropped and counted, critical notices never.
+Queued notices are bounded, critical ones apart from the others: beyond `_MAX_NOTICES` of either kind the
+oldest are dropped and counted.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from .follower import Follower
 from .push_queue import PushQueue
 
 _MAX_NOTICES = 256
-"""Queued notices of one subscription."""
+"""Queued notices of one subscription, of each kind."""
 _SESSION_EVENTS = frozenset({"inquiries", "approvals", "notification", "tools"})
 ALL = "*"
 """Session of a subscription to all."""
@@ -102,7 +103,7 @@ class Subscription:
             )
 
     def unfollow(self, handle: Handle) -> None:
-        """Stop following a handle after its end was sent."""
+        """Stop following a handle: its end was sent, or it is gone."""
         self._followers.pop(handle).close()
         self._on_left()
         if handle in self._evicted:
@@ -130,12 +131,12 @@ class Subscription:
         self._on_left()
         self._queue.discard(self)
 
-    def inquiry_opened(self, kind: InquiryKind) -> None:
+    def push_inquiry(self, kind: InquiryKind) -> None:
         if self._covers(kind):
             self._inquiries[kind] = True
             self._queue.add(self)
 
-    def inquiry_closed(self, kind: InquiryKind) -> None:
+    def push_inquiry_end(self, kind: InquiryKind) -> None:
         """Queue an inquiry's end; an inquiry with an unsent opening is dropped."""
         if not self._covers(kind):
             return
@@ -169,7 +170,7 @@ class Subscription:
         queue.append((session, notice))
         self._queue.add(self)
 
-    def tools_changed(self) -> None:
+    def push_tools_change(self) -> None:
         """Queue one message for consecutive changes of the tools."""
         if "tools" in self._events:
             self._tools_changed = True

@@ -45,9 +45,9 @@ from .projects.roots import (
     HashedFile,
     RefusedFile,
     canonical,
-    common_digest,
-    project_of,
-    text_of,
+    decode_text,
+    find_project,
+    hash_files,
 )
 from .projects.trust import Trust, TrustedFile, TrustedRoot, TrustFault
 
@@ -84,7 +84,7 @@ class Inspection(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        return common_digest(self.files)
+        return hash_files(self.files)
 
 
 class Definitions(msgspec.Struct, frozen=True):
@@ -294,7 +294,7 @@ class Catalogue:
 
     def inspect(self, root: str) -> Inspection:
         """Read a root's files and trust, past the cache."""
-        path = project_of(root)
+        path = find_project(root)
         root_trust = self.trusted_roots().get(path)
         return Inspection(
             path,
@@ -312,7 +312,7 @@ class Catalogue:
             raise TrustFault("the files are not as they were shown; look at them again")
         if not files:
             raise TrustFault(f"there is no file in {seen.root}/{FOLDER} that could be")
-        kept = {name: TrustedFile(file.digest, text_of(file)) for name, file in files.items()}
+        kept = {name: TrustedFile(file.digest, decode_text(file)) for name, file in files.items()}
         self._store().grant(seen.root, TrustedRoot(at, kept))
         self.on_changed()
         return {name: file.digest for name, file in files.items()}
@@ -322,7 +322,7 @@ class Catalogue:
         Raises `TrustFault`."""
         trusted = self.trusted_roots()
         # A root since removed, or replaced by a link, is stored under the path of its grant.
-        paths = (project_of(root), canonical(root), os.path.normpath(root))
+        paths = (find_project(root), canonical(root), os.path.normpath(root))
         path = next((candidate for candidate in paths if candidate in trusted), paths[0])
         was_trusted = self._store().revoke(path)
         self.on_changed()
@@ -339,7 +339,7 @@ class Catalogue:
     def _project(self, root: str | None) -> ProjectTools | None:
         if root is None or self._trust is None:
             return None
-        path = project_of(root)
+        path = find_project(root)
         # Moved to the end: the least recently used root is first.
         project = self._roots.pop(path, None) or ProjectTools(path)
         self._roots[path] = project

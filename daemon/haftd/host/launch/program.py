@@ -35,11 +35,13 @@ MAX_WORD = 131_071
 class LaunchFailed(Exception):
     """Program not started; `message` has no value of the environment."""
 
-    def __init__(self, message: str, reason: Reason, *, no_descriptor: bool = False) -> None:
+    def __init__(
+        self, message: str, reason: Reason, *, descriptors_exhausted: bool = False
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.reason: Reason = reason
-        self.no_descriptor = no_descriptor
+        self.descriptors_exhausted = descriptors_exhausted
         """None left, in the daemon or the system."""
 
 

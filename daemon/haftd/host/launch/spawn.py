@@ -391,7 +391,7 @@ def launch(
         )
         _connect(spec, launched, fds)
         if not has_room(fds.highest, "start"):
-            raise LaunchFailed(explain_shortage(), "resources", no_descriptor=True)
+            raise LaunchFailed(explain_shortage(), "resources", descriptors_exhausted=True)
         ruleset = _give_ruleset(spec.sandbox, launched, fds)
         if gate.confinement is not None and gate.confinement.is_supervised:
             launched._keep_out = fds.pipe_to_child(SUPERVISED_FD)
@@ -520,5 +520,5 @@ def _no_room(error: OSError, path: str) -> LaunchFailed:
     return LaunchFailed(
         f"The system cannot start {path} now: {words}{place}.",
         "resources",
-        no_descriptor=error.errno in (errno.EMFILE, errno.ENFILE),
+        descriptors_exhausted=error.errno in (errno.EMFILE, errno.ENFILE),
     )

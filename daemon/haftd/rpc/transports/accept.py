@@ -34,7 +34,7 @@ def _is_room_left(listener: socket.socket) -> bool:
     return has_room(lowest, "client")
 
 
-def no_descriptor() -> RpcError:
+def descriptors_exhausted() -> RpcError:
     return limit_exceeded(
         "open_files",
         read_limit(),

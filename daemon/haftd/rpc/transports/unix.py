@@ -21,7 +21,7 @@ from haftd.host.process.peer_process import identify
 from haftd.rpc.connection import RpcContext, full, start_connection
 from haftd.rpc.wire import Disconnected, Timeouts
 
-from .accept import acceptor, no_descriptor
+from .accept import acceptor, descriptors_exhausted
 
 _CHUNK = 65_536
 _EAGER = 2  # reads before a turn of other tasks: more raise throughput and unfairness
@@ -182,7 +182,7 @@ async def serve_unix(
 
     def refuse_at_once(sock: socket.socket) -> None:
         wire = UnixWire(sock, rpc_context.limits.max_message, rpc_context.timeouts)
-        _reply_refused(wire, no_descriptor())
+        _reply_refused(wire, descriptors_exhausted())
         sock.close()
 
     accept = acceptor(listener, rpc_context, refuse_at_once)

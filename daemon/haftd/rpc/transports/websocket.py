@@ -27,7 +27,7 @@ from haftd.host.process.peer_process import identify_tcp
 from haftd.rpc.connection import RpcContext, full, serve_connection
 from haftd.rpc.wire import Disconnected, Timeouts
 
-from .accept import acceptor, no_descriptor
+from .accept import acceptor, descriptors_exhausted
 from .handshake import Gatekeeper, Refusal
 
 _OPEN = ConnectionState.OPEN
@@ -288,7 +288,7 @@ async def serve_websocket(
 
 
 def _refuse_at_once(sock: socket.socket) -> None:
-    text = f"{no_descriptor().message}\n".encode()
+    text = f"{descriptors_exhausted().message}\n".encode()
     head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nConnection: close"
     sock.setblocking(False)
     with contextlib.suppress(OSError):

@@ -296,7 +296,7 @@ SaveFile = Callable[[bytes, str], str | None]
 """Saves data to a file with this suffix; returns the path, None on failure."""
 
 
-def text_of(result: CallResult, save: SaveFile) -> str:
+def decode_text(result: CallResult, save: SaveFile) -> str:
     """Return the text of a result. Images, sounds and binary resources become files, each with a
     line of type, size and path; so does structured content, unless a text repeats it or it is
     alone."""

@@ -53,7 +53,7 @@ class McpRuntime:
     async def _call(
         self, call: Call, context: RuntimeContext, connection: Connection, name: str, tool: str
     ) -> str:
-        from .exchange import Exchange, text_of
+        from .exchange import Exchange, decode_text
         from .peer import Disconnected
         from .server import ServerFault
 
@@ -76,7 +76,7 @@ class McpRuntime:
                         await server.connect(), context, nursery, call.mark, silence_s
                     )
                     result = await exchange.run(tool, server.find(tool), call.arguments)
-                text = text_of(result, call.save)
+                text = decode_text(result, call.save)
                 if result.is_error:
                     failure = ToolFailed(text or "The tool has failed and does not say why.")
             except ToolFailed as failed:

@@ -64,7 +64,7 @@ def _launch(call: Call) -> LaunchedProcess:
     try:
         return start()
     except LaunchFailed as failed:
-        if not failed.no_descriptor or not call.make_room():
+        if not failed.descriptors_exhausted or not call.make_room():
             raise
     return start()
 

@@ -246,7 +246,7 @@ class TerminalInput:
     def _at_once(self, item: Input, parts: tuple[bytes, ...], modes: pseudo_terminal.Modes) -> bool:
         if len(parts) != 1 or (item.secret and not self._hides(modes)):
             return False
-        return not self._has_to_wait(item) or not self._is_unread(modes)
+        return not self._has_to_wait(item) or not self._check_unread(modes)
 
     def _wants_library(self, item: Input) -> bool:
         if library.is_loaded():
@@ -382,7 +382,7 @@ class TerminalInput:
                 self._has_answers = trio.Event()
                 await self._has_answers.wait()
             with trio.move_on_after(_PATIENCE_S):
-                asks = self._no_echo(
+                asks = self._wait_echo_off(
                     lambda: self._foreground() == self._asker, lambda modes: not modes.echo
                 )
                 if await asks:
@@ -392,7 +392,7 @@ class TerminalInput:
 
     async def _echo_is_off(self, typed: _Typed) -> bool:
         """Wait for the echo to go off; False if the secret was dropped."""
-        return await self._no_echo(
+        return await self._wait_echo_off(
             lambda: bool(self._queue) and self._queue[0] is typed, self._hides
         )
 
@@ -409,7 +409,7 @@ class TerminalInput:
         from the tty but left the interrupt, like readline, zsh, fish, and unlike password prompts."""
         return self._screen.bracketed_paste or modes.gives_enter_alone
 
-    async def _no_echo(
+    async def _wait_echo_off(
         self, still: Callable[[], bool], hides: Callable[[pseudo_terminal.Modes], bool]
     ) -> bool:
         """Poll until the echo is off; False when `still` returns False."""
@@ -430,7 +430,7 @@ class TerminalInput:
 
     # -- reads by the process -------------------------------------------------------------------
 
-    def _is_unread(self, modes: pseudo_terminal.Modes) -> bool:
+    def _check_unread(self, modes: pseudo_terminal.Modes) -> bool:
         """Always False in canonical mode."""
         if not self._unread or modes.canonical:
             return False
@@ -439,12 +439,12 @@ class TerminalInput:
 
     async def _read_up(self) -> None:
         modes = self._modes()
-        if modes is None or not self._is_unread(modes):
+        if modes is None or not self._check_unread(modes):
             return
         with trio.move_on_after(_PATIENCE_S), Reads(self._slave) as reads:
             while True:
                 reads.clear()
                 modes = self._modes()
-                if modes is None or not self._is_unread(modes):
+                if modes is None or not self._check_unread(modes):
                     return
                 await reads.wait()

@@ -15,7 +15,8 @@ CONFINED_RUNTIMES = ("stdio", "pty", "wasm")
 
 
 def policy_in_force(tool: Tool, root: str, variables: Mapping[str, str]) -> AccessPolicy | None:
-    """Return the tool's policy with absolute paths; raises `RpcError`."""
+    """Return the tool's policy with absolute paths; None without rules. Raises `RpcError`
+    (spawn_failed)."""
     if tool.policy is None:
         return None
     try:
@@ -25,10 +26,13 @@ def policy_in_force(tool: Tool, root: str, variables: Mapping[str, str]) -> Acce
     return policy
 
 
-def sandbox_of(tool: Tool, policy: AccessPolicy | None, root: str, runtime: str) -> Sandbox | None:
-    """Return the sandbox that enforces the policy; raises `RpcError`."""
+def make_sandbox(
+    tool: Tool, policy: AccessPolicy | None, root: str, runtime: str
+) -> Sandbox | None:
+    """Return the sandbox that enforces the policy; None without rules, and for an unsafe tool. Raises
+    `RpcError` (spawn_failed)."""
     if runtime == MEDIATED:
-        return _sandbox_of_mediated(tool, mediated_policy(tool, policy), root)
+        return _make_mediated_sandbox(tool, mediated_policy(tool, policy), root)
     if policy is None:
         return None
     # Absolute and relative rules may lie within each other.
@@ -46,7 +50,7 @@ def mediated_policy(tool: Tool, policy: AccessPolicy | None) -> AccessPolicy:
     return policy or (AccessPolicy() if tool.unsafe else NOTHING)
 
 
-def program_sandbox(policy: AccessPolicy, root: str) -> Sandbox:
+def make_program_sandbox(policy: AccessPolicy, root: str) -> Sandbox:
     """Return the sandbox of a mediated tool's program.
 
     The proxy sees no path of a URL within TLS: such rules leave the program without a network.
@@ -58,14 +62,15 @@ def program_sandbox(policy: AccessPolicy, root: str) -> Sandbox:
 def _sandbox(policy: AccessPolicy, root: str, network: str) -> Sandbox:
     return Sandbox(
         root,
-        grants_of(policy),
+        list_grants(policy),
         network == "all",
-        denials_of(policy),
+        list_denials(policy),
         is_proxied=network == "proxy",
     )
 
 
-def grants_of(policy: AccessPolicy) -> tuple[Grant, ...] | None:
+def list_grants(policy: AccessPolicy) -> tuple[Grant, ...] | None:
+    """Return the rights at each rule's path; None for open files."""
     if policy.fs is None:
         return None
     return tuple(
@@ -75,13 +80,14 @@ def grants_of(policy: AccessPolicy) -> tuple[Grant, ...] | None:
     )
 
 
-def denials_of(policy: AccessPolicy) -> tuple[Grant, ...]:
+def list_denials(policy: AccessPolicy) -> tuple[Grant, ...]:
+    """Return the rights that rules take away."""
     return tuple(
         Grant(rule.path, frozenset(rule.denies)) for rule in policy.fs or () if rule.denies
     )
 
 
-def _sandbox_of_mediated(tool: Tool, policy: AccessPolicy, root: str) -> Sandbox:
+def _make_mediated_sandbox(tool: Tool, policy: AccessPolicy, root: str) -> Sandbox:
     """Return the process's own sandbox: places with `execute`, never the root."""
     for _, why in policy.find_unmediated():
         raise _refusal(tool, why)

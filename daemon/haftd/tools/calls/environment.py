@@ -1,7 +1,7 @@
 """Environment of a tool's process (docs/configuration.md, "The environment of a tool").
 
 Later wins: the client's environment or the daemon's, without secrets and facts of another terminal;
-haft's defaults; the definition; HAFT_CALL, HAFT_SOCKET and HAFT_HANDLE.
+haft's defaults; the definition; the proxy; HAFT_CALL, HAFT_SOCKET, HAFT_OUTER and HAFT_HANDLE.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_CALL_BYTES = 64 * 1024
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 _FILLED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG")
-"""From the daemon's environment if absent from the client's."""
+"""Taken from the daemon's environment if the client's does not name them."""
 
 _MANAGER = "DBUS_SESSION_BUS_ADDRESS DBUS_STARTER_ADDRESS DBUS_STARTER_BUS_TYPE XDG_RUNTIME_DIR"
 """The user manager could start processes outside haft's control."""
@@ -64,7 +64,7 @@ _Source = Variables | tuple[tuple[str, str], ...]
 
 
 @lru_cache(maxsize=16)
-def secret_pattern(patterns: Sequence[str]) -> re.Pattern[str]:
+def compile_secret_pattern(patterns: Sequence[str]) -> re.Pattern[str]:
     """Compile shell patterns into one expression that ignores case."""
     return re.compile(
         "|".join(translate(pattern) for pattern in patterns) or r"(?!)", re.IGNORECASE
@@ -86,7 +86,7 @@ def _valid(source: _Source) -> Variables:
 
 @lru_cache(maxsize=16)
 def _inherited_names(names: tuple[str, ...], secret_env: tuple[str, ...]) -> tuple[str, ...]:
-    secret = secret_pattern(secret_env)
+    secret = compile_secret_pattern(secret_env)
     return tuple(
         name
         for name in names
@@ -128,7 +128,7 @@ def _source(base: Mapping[str, str], client: Mapping[str, str | None] | None) ->
     for name, value in client.items():
         if not _is_valid(name, value or ""):
             raise invalid_params(
-                f"`env`: {shown(name)} is no variable: a name has no `=`, and neither has a NUL byte"
+                f"`env`: {shown(name)} is not a variable: a name has no `=`, and neither name nor value a NUL byte"
             )
         if value is not None and len(name) + len(os.fsencode(value)) > MAX_VARIABLE:
             raise limit_exceeded(
@@ -149,10 +149,11 @@ def _path(value: str | None) -> str:
 
 
 def path_of(base: Mapping[str, str], client: Mapping[str, str | None] | None = None) -> str:
+    """Return the PATH of a tool's process, before the definition's changes."""
     return _path(_source(base, client).get("PATH"))
 
 
-def granted_variables(
+def find_granted_variables(
     base: Mapping[str, str],
     client: Mapping[str, str | None] | None,
     secret_env: Sequence[str],
@@ -160,7 +161,7 @@ def granted_variables(
     names: Iterable[str],
 ) -> dict[str, str]:
     """Return the variables for host calls; a secret one only by its own name in `names`."""
-    secret, named = secret_pattern(tuple(secret_env)), frozenset(names)
+    secret, named = compile_secret_pattern(tuple(secret_env)), frozenset(names)
     return {
         name: value
         for name, value in _source(base, client).items()
@@ -168,8 +169,8 @@ def granted_variables(
     }
 
 
-def call_value(call_json: str, write: Callable[[bytes], str] | None) -> str:
-    """Return HAFT_CALL: the JSON, or the path of a long one's file."""
+def make_call_value(call_json: str, write: Callable[[bytes], str] | None) -> str:
+    """Return HAFT_CALL: the JSON, or the path that `write` returns for a file with a long JSON."""
     data = call_json.encode()
     if len(data) <= MAX_CALL_BYTES or write is None:
         return call_json
@@ -193,7 +194,7 @@ def build(
     is_confined: bool = False,
     proxy: str = "",
 ) -> dict[str, str]:
-    """Build the environment of a tool's process.
+    """Build the environment of a tool's process. Raises `RpcError` for a client's invalid variable.
 
     `askpass` asks for secrets. `socket` addresses this daemon, as a tool's environment lacks the
     folders to find it. `outer` has the tags of handles around the daemon. `may_inherit` decides on

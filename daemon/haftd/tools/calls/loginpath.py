@@ -1,6 +1,6 @@
 """PATH of the user's login shell, for a daemon with a minimal one.
 
-The shell gets no terminal, no input, and only the given environment.
+The shell gets no terminal, no input, and only the environment that the caller passes.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ _BEGIN, _END = "haft-path-begins:", ":haft-path-ends"
 _ASK = f"""exec /bin/sh -c 'echo "{_BEGIN}$PATH{_END}"'"""
 _NO_SHELLS = ("nologin", "false", "true", "sync", "git-shell")
 _MAX_BYTES = 256 * 1024
+"""Of the shell's output, as start-up files may print."""
 
 
 def is_bare(path: str | None) -> bool:
-    """True if all folders are the system's defaults."""
+    """True if all folders are the system's defaults, and for an empty PATH."""
     return all(folder in _BARE for folder in (path or "").split(":") if folder)
 
 
@@ -45,7 +46,8 @@ def merge_paths(learnt: str, own: str | None) -> str:
     return ":".join(dict.fromkeys(folder for folder in folders if folder.startswith("/")))
 
 
-def login_shell(env: Mapping[str, str], uid: int) -> str:
+def find_login_shell(env: Mapping[str, str], uid: int) -> str:
+    """Return the shell of SHELL, else of passwd(5), else /bin/sh."""
     if env.get("SHELL", "").startswith("/"):
         return env["SHELL"]
     try:
@@ -55,7 +57,8 @@ def login_shell(env: Mapping[str, str], uid: int) -> str:
 
 
 def learn(env: Mapping[str, str], shell: str, timeout_s: float = 3.0) -> str | None:
-    """Return the login shell's PATH with this process's appended, or None; blocks up to `timeout_s`."""
+    """Return the login shell's PATH with that of `env` appended, or None if the shell prints none. Runs
+    the shell, blocks up to `timeout_s`, and kills the processes of its group."""
     if not shell.startswith("/") or shell.rpartition("/")[2] in _NO_SHELLS:
         return None
     try:
@@ -71,7 +74,7 @@ def learn(env: Mapping[str, str], shell: str, timeout_s: float = 3.0) -> str | N
     except OSError:
         return None
     if process.stdout is None:
-        raise AssertionError("a pipe was asked for")
+        raise AssertionError("Popen has made a pipe")
     try:
         text = _read(process.stdout.fileno(), time.monotonic() + timeout_s)
     finally:

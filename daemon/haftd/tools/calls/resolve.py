@@ -34,7 +34,7 @@ from haftd.tools.definitions.server_tools import find_server
 from haftd.tools.templates import shelltext, template
 from haftd.tools.templates.words import CLOSE, OPEN
 
-from .confinement import mediated_policy, policy_in_force, sandbox_of
+from .confinement import make_sandbox, mediated_policy, policy_in_force
 
 _VALUE = "HAFT_VALUE_{}"
 
@@ -77,7 +77,7 @@ class ResolvedCall(Redacted, frozen=True):
 
 
 def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> ResolvedCall:
-    """Render the tool's templates with the arguments from `arguments.check`; raises `RpcError`."""
+    """Render the tool's templates with the arguments that `check_arguments` returns; raises `RpcError`."""
     if tool.unserved and tool.source != "local":
         raise unsupported_source(tool.name, tool.source, tool.unserved)
     if find_server(tool) is not None:
@@ -138,7 +138,7 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Resolv
         stdin="pipe" if terminal or takes_input or output == "events" else "null",
         output=output,
         limits=renderer.limits(),
-        sandbox=sandbox_of(tool, policy, context.root, runtime),
+        sandbox=make_sandbox(tool, policy, context.root, runtime),
     )
     context_json = msgspec.json.encode(call).decode()
     return ResolvedCall(launch, runtime, overlay, context_json, policy, tool.is_module)
@@ -306,6 +306,7 @@ def _below(root: str, path: str) -> str:
 
 
 def _holder(value: Any, needle: str, path: str = "") -> str:
+    """Return the path of the first string with `needle`; empty if there is none."""
     if isinstance(value, str):
         return path if needle in value else ""
     items: Any = ()

@@ -43,7 +43,7 @@ _VALIDATORS = {action: jsonschema_rs.validator_for(form) for action, form in _SC
 
 
 def check_arguments(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the coerced arguments; raises `RpcError` (-32003)."""
+    """Return the coerced arguments, with defaults; raises `RpcError` (invalid_arguments)."""
     if args and tool.parameters == NO_PARAMETERS and not tool.has_parameters:
         at = tool.file if tool.line is None else f"{tool.file}:{tool.line}"
         why = f"the tool takes no arguments; to give it some, add `parameters` to its definition at {at}"
@@ -64,7 +64,7 @@ class HandleCall(Redacted, frozen=True):
     args: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """For `spawn`: the tool's own arguments, validated."""
     reading: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """`wait`, `pattern`, `timeout_ms` and `view`, if given."""
+    """Those of `schemas.calls.READING` that the call has, such as `wait` and `view`."""
     input: Any = None
     """For `apply`."""
 

@@ -29,8 +29,11 @@ from .roots import Folder, HashedFile, RefusedFile
 from .trust import TrustedFile
 
 _MAX_DOTS = 64
+"""Parts of a key, for which tomllib takes time in the square of their number."""
 _MAX_TOOLS = 128
+"""Tools of one file."""
 _MAX_FORMER = 256
+"""Remembered tools that the root has no longer; the oldest are forgotten."""
 _NAME = "A-Za-z0-9_-"
 _TOKEN = lazy_pattern(
     r'''"""(?:[^"\\]|\\.|"{1,2}(?!"))*+(?:"{3,5})?
@@ -44,6 +47,8 @@ _TOKEN = lazy_pattern(
 
 
 class UserTools(msgspec.Struct, frozen=True):
+    """The user's own tools, and the layers of their `'*'`."""
+
     toolset: Toolset
     shared: tuple[Layer, ...] = ()
 
@@ -134,6 +139,7 @@ def available_tools(reading: ParsedFile, own: UserTools) -> tuple[dict[str, Tool
 
 
 def state_of(file: HashedFile, trusted: Mapping[str, TrustedFile]) -> FileState:
+    """Return `new`, `trusted` or `changed`."""
     record = trusted.get(file.name)
     if record is None:
         return "new"
@@ -150,6 +156,7 @@ class ProjectTools:
         self._sources: tuple[object, ...] = ()
 
     def refresh(self, own: UserTools, trusted: Mapping[str, TrustedFile]) -> None:
+        """Read the folder, and make `toolset` anew if files, trust or the user's tools have changed."""
         files = self.folder.read_files()
         sources = (own, files, trusted)
         if all(map(_is_same, sources, self._sources)) and self._sources:
@@ -184,6 +191,7 @@ class ProjectTools:
         return [tool for tool in self.toolset.self_describing if tool.root and is_current]
 
     def former(self, name: str) -> Tool | None:
+        """Return the last tool of this name that was in the toolset before the latest change."""
         return self._former.get(name)
 
     def find_mention(self, name: str) -> tuple[str, str] | None:

@@ -25,7 +25,9 @@ MAX_FILES = 64
 """Files of one root."""
 
 _MAX_BYTES = 1024 * 1024
+"""Bytes of all files of one root."""
 _MAX_ENTRIES = 4096
+"""Entries of the folder and its subfolders."""
 _STILL_NS = 50_000_000
 """A file modified more recently may change again with equal timestamps."""
 
@@ -55,10 +57,11 @@ _Entry = tuple[str, os.stat_result | None]
 
 
 def canonical(root: str) -> str:
+    """Return the path without links."""
     return os.path.realpath(root)
 
 
-def project_of(root: str) -> str:
+def find_project(root: str) -> str:
     """Return the nearest canonical folder at or above `root` with definitions, else `root`. Folders
     above count only if this user's or root's, as no caller named them."""
     path = start = canonical(root)
@@ -73,21 +76,24 @@ def project_of(root: str) -> str:
         path = os.path.dirname(path)  # noqa: PTH120
 
 
-def digest_of(data: bytes) -> str:
+def hash_data(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def text_of(file: HashedFile) -> str:
+def decode_text(file: HashedFile) -> str:
     """Return the text, with invalid UTF-8 escaped."""
     return file.data.decode(errors="backslashreplace")
 
 
-def common_digest(files: Iterable[HashedFile | RefusedFile]) -> str:
+def hash_files(files: Iterable[HashedFile | RefusedFile]) -> str:
+    """Return a digest of names and contents, that of `sha256sum` over its own lines."""
     lines = (f"{file.digest}  {file.name}\n" for file in files if isinstance(file, HashedFile))
-    return digest_of("".join(lines).encode())
+    return hash_data("".join(lines).encode())
 
 
 class Folder:
+    """The folder of definitions in a root."""
+
     def __init__(self, root: str, clock: Callable[[], int] = time.time_ns) -> None:
         self._root = root
         self._folder = os.path.join(root, FOLDER)  # noqa: PTH118
@@ -154,11 +160,11 @@ class Folder:
         if not name.isprintable():
             escaped = ascii(name)[1:-1]
             path = os.path.join(self._folder, escaped)  # noqa: PTH118
-            return RefusedFile(escaped, path, "its name has characters in it that are not seen")
+            return RefusedFile(escaped, path, "its name has unprintable characters")
         if before is None and not os.path.islink(path):  # noqa: PTH114
             return RefusedFile(name, path, "it cannot be read, or is gone")
         if before is None:
-            return RefusedFile(name, path, "it cannot be found: a link that leads nowhere")
+            return RefusedFile(name, path, "it is a link that leads to no file")
         if stat.S_ISDIR(before.st_mode):
             return RefusedFile(name, path, "it is a link to a folder, which is not followed")
         if not stat.S_ISREG(before.st_mode):
@@ -178,7 +184,7 @@ class Folder:
         if not why and len(data) > MAX_FILE_BYTES:
             why = f"it is larger than {MAX_FILE_BYTES} bytes"
         return (
-            RefusedFile(name, path, why) if why else HashedFile(name, path, data, digest_of(data))
+            RefusedFile(name, path, why) if why else HashedFile(name, path, data, hash_data(data))
         )
 
     def _fault(self, fd: int) -> str:

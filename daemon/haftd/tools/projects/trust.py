@@ -20,6 +20,7 @@ import msgspec
 from haft_protocol.methods import Problem
 
 MAX_STORE_BYTES = 16 * 1024 * 1024
+"""The texts of all trusted files; a start reads the store whole."""
 _MAX_TIME_S = 253_402_000_000
 """End of the year 9999, the last that calendars format."""
 _NOTHING: Mapping[str, TrustedFile] = MappingProxyType({})
@@ -70,6 +71,7 @@ class Trust:
         return (Problem(file=self._path, key="", message=message),)
 
     def files(self, root: str) -> Mapping[str, TrustedFile]:
+        """Return the root's trusted files by name."""
         record = self._current().roots.get(root)
         return _NOTHING if record is None else record.files
 
@@ -77,11 +79,13 @@ class Trust:
         return self._current().roots
 
     def grant(self, root: str, trusted: TrustedRoot) -> None:
-        """Trust these files of the root and no other files; raises `TrustFault`."""
+        """Trust these files of the root and no other files. A broken store is renamed to `….bad`, and a
+        new one begun. Raises `TrustFault`."""
         self._change(lambda roots: roots | {root: trusted})
 
     def revoke(self, root: str) -> bool:
-        """Revoke the root's trust; return True if there was any. Raises `TrustFault`."""
+        """Revoke the root's trust; return True if there was any. Raises `TrustFault`; treats a broken
+        store as `grant` does."""
         was = False
 
         def without(roots: dict[str, TrustedRoot]) -> dict[str, TrustedRoot]:
@@ -126,7 +130,7 @@ class Trust:
         except OSError as error:
             return _Store(), _read_failure(error)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return _Store(), "it is no store of trust, or not of this version"
+            return _Store(), "it is not a trust store, or of another version"
 
     def _change(self, change: Callable[[dict[str, TrustedRoot]], dict[str, TrustedRoot]]) -> None:
         try:

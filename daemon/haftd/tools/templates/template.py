@@ -68,7 +68,7 @@ class ArgumentRefused(ValueError):
     pass
 
 
-def text_of(value: object) -> str:
+def decode_text(value: object) -> str:
     match value:
         case None:
             return "null"
@@ -93,7 +93,7 @@ def _environment(finalizer: Callable[[Any], str]) -> minijinja.Environment:
     )
 
 
-_PLAIN = _environment(text_of)
+_PLAIN = _environment(decode_text)
 
 
 def _command_text(function: str, text: object) -> str:
@@ -216,7 +216,7 @@ def value_of(source: str, scope: Scope) -> str | None:
         value = _PLAIN.eval_expr(expression, **scope.variables)
     except minijinja.TemplateError as error:
         raise BadTemplate(_message_of(error)) from None
-    return None if value is None else text_of(value)
+    return None if value is None else decode_text(value)
 
 
 def spread(expression: str, scope: Scope) -> list[str]:
@@ -230,8 +230,8 @@ def spread(expression: str, scope: Scope) -> list[str]:
     if isinstance(value, Mapping):
         raise ArgumentRefused(f"`each = {expression!r}` is a table; it takes a list")
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [text_of(item) for item in value]
-    return [text_of(value)]
+        return [decode_text(item) for item in value]
+    return [decode_text(value)]
 
 
 def render_script(source: str, scope: Scope, first: int = 0) -> tuple[str, list[str]]:
@@ -239,7 +239,7 @@ def render_script(source: str, scope: Scope, first: int = 0) -> tuple[str, list[
     values: list[str] = []
 
     def keep(value: object) -> str:
-        text = text_of(value)
+        text = decode_text(value)
         for number, earlier in enumerate(values):  # a captured block contains placeholders
             text = text.replace(f"{OPEN}{first + number}{CLOSE}", earlier)
         values.append(text)
