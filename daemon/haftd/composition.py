@@ -91,7 +91,7 @@ Level = Literal["info", "warning", "error", "critical"]
 log = structlog.get_logger("haftd")
 
 _SHARE_OF_STOPPED = 4
-"""Stopped handles' share of descriptors."""
+"""One of so many descriptors is for output files of stopped handles."""
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -338,6 +338,7 @@ def _programs() -> tuple[str, str]:
 
 
 def _installation() -> Iterator[str]:
+    """Yield the files and folders of the program that runs, which no sandboxed tool may change."""
     files = [getattr(module, "__file__", None) or "" for module in sys.modules.values()]
     for folder in sys.path:
         if folder.startswith("/") and any(file.startswith(f"{folder}/") for file in files):

@@ -87,6 +87,7 @@ class Daemon(msgspec.Struct):
 
 
 def known_problems(daemon: Daemon) -> tuple[Problem, ...]:
+    """Return the problems of `daemon/status`, as of now."""
     return (
         *daemon.facts.problems,
         *daemon.catalogue.failed_descriptions(),

@@ -7,7 +7,7 @@ from typing import Any, cast, overload
 
 
 class LazyPattern:
-    """Stand-in that compiles at the first look-up of an attribute."""
+    """Stand-in of a pattern, which compiles it when an attribute is first looked up."""
 
     def __init__(self, source: str | bytes, flags: int) -> None:
         self._source = source

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 PATIENCE_S = 60.0
-"""Seconds."""
+"""Longest wait for any step of a check."""
 
 NAME = Question(id="name", text="Which name?", answer_type=Text())
 SURE = Question(id="sure", text="Sure?", answer_type=Boolean())
@@ -100,7 +100,8 @@ class Bench(Protocol):
     def stage(self, part: Part) -> tuple[Runtime, Call] | None:
         """Make the runtime play `part`; None if impossible."""
 
-    def left(self, call: Call) -> Sequence[int]: ...
+    def left(self, call: Call) -> Sequence[int]:
+        """Return the living processes of the call."""
 
     def shown(self, text: bytes) -> bytes:
         """Return `text` as output: a terminal changes line ends."""
@@ -258,7 +259,7 @@ class Performance(msgspec.Struct, eq=False):
 async def perform(
     nursery: trio.Nursery, runtime: Runtime, call: Call, port: Recorder | None = None
 ) -> Performance:
-    """Start a run; return once started or failed."""
+    """Start a run in `nursery`; return when it has started or ended."""
     performance = Performance(call, port or Recorder(), trio.CancelScope())
 
     async def run(task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -281,7 +282,7 @@ async def perform(
 
 
 async def check_runtime(bench: Bench) -> list[str]:
-    """Check every rule; return the names of the played parts."""
+    """Check every rule; return the names of the played parts. Raises `AssertionError`."""
     played = []
     for part, check in _CHECKS:
         staged = bench.stage(part)

@@ -177,6 +177,7 @@ def _hosts(value: object) -> tuple[str, ...]:
 
 
 _MAX_COUNT = 1_000_000
+"""Greatest value of each count, so that a mistyped one is found."""
 KEYS: dict[str, dict[str, Reader]] = {
     "daemon": {
         "max_message": size(1024, 1024 * _MIB),
@@ -214,6 +215,7 @@ _OTHER_SECTIONS = ("tools", "conversation", "mcp")
 
 
 def _sections(document: Document, problems: list[Problem]) -> list[tuple[str, dict[str, Any]]]:
+    """Return a file's sections with their valid values; faults go to `problems`."""
     foreign = "conversation" in document.data
     sections = []
     for section, values in document.data.items():
@@ -231,6 +233,7 @@ def _sections(document: Document, problems: list[Problem]) -> list[tuple[str, di
 def _values(
     document: Document, section: str, values: object, problems: list[Problem]
 ) -> dict[str, Any]:
+    """Return the valid values of a section; a fault of `websocket` adds the key `off`."""
     if not isinstance(values, dict):
         problems.append(document.problem((section,), "it must be a table"))
         return {}

@@ -201,6 +201,7 @@ class Cgroup(NamedTuple):
         return not self.path.exists()
 
     def _open_events(self) -> int | None:
+        """Open `cgroup.events`, of which POLLPRI reports each later change; None without the file."""
         try:
             fd = os.open(self.path / "cgroup.events", os.O_RDONLY)
         except OSError:

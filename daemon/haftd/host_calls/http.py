@@ -34,6 +34,7 @@ MAX_S = 120.0
 _CONNECT_S = 10.0
 """For each address, after which the next one is tried."""
 _MAX_ADDRESSES = 4
+"""Addresses of a name that are tried."""
 _CREDENTIALS = frozenset(["authorization", "cookie"])
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]

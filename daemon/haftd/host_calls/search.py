@@ -36,6 +36,7 @@ MAX_NAME = 255
 _MAX_DEPTH = 64
 """Levels of folders; deeper ones are not searched."""
 _MAX_S = 10.0
+"""Longest search; a call waits meanwhile, and a thread is taken."""
 
 
 class Grep(msgspec.Struct, forbid_unknown_fields=True):
@@ -162,12 +163,15 @@ class Search:
 
 
 def _list_entries(folder: int) -> Iterator[tuple[str, str]]:
+    """Yield names and kinds, by name; names that are not UTF-8 are left out."""
     with os.scandir(folder) as scanned:
         entries = [(entry.name, find_kind(entry)) for entry in scanned if is_text(entry.name)]
     yield from sorted(entries)
 
 
 def _open(folder: int, name: str, *, is_folder: bool) -> int | None:
+    """Open a file or folder for reading, without following a link; None for another kind of file, a file of
+    the kernel, and one that cannot be opened."""
     try:
         pinned = beneath.pin(folder, name, follow=False)
     except OSError:

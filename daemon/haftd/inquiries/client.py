@@ -41,6 +41,7 @@ class ClientBackend(Backend):
             await self._clients.arrival()
 
     def _next(self, pending: PendingInquiry) -> ClientRequests | None:
+        """Return the next client to ask; None if all have been asked."""
         kind, asked = pending.kind, self._asked.get(pending, ())
         first = kind.context.caller
         others = (caller for caller in self._members(kind.session) if caller is not first)

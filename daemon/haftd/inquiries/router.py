@@ -190,6 +190,7 @@ class InquiryRouter:
         return pending.settle(answer)
 
     def _find_known_end(self, kind: InquiryKind) -> Answered | Unanswered | None:
+        """Return and record an end that needs no backend: the kind's, or a remembered answer."""
         end = kind.find_known_end()
         if end is None and (key := kind.memory_key) is not None:
             end = self._recall(kind, *key)
@@ -198,6 +199,7 @@ class InquiryRouter:
         return end
 
     def _recall(self, kind: InquiryKind, subject: object, bound_to: object) -> Answered | None:
+        """Return a remembered answer; forget one that no longer fits."""
         kept = self.cache.find(kind.session, subject, bound_to)
         if kept is None:
             return None

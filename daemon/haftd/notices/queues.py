@@ -24,6 +24,7 @@ from .pattern_scanner import PatternMatches
 _MAX_QUEUED = 256
 """Notices of one session; beyond, the oldest are lost and counted."""
 _MAX_LINE_CHARS = 200
+"""Characters of the last line in a notice of output."""
 
 
 class _QueuedNotice(Protocol):
@@ -194,6 +195,7 @@ class NoticeQueues:
     def _evict(
         self, session: str, queue: dict[Hashable, _QueuedNotice]
     ) -> dict[Hashable, _QueuedNotice]:
+        """Drop seen notices, and if that makes no room the oldest, critical ones last; return the rest."""
         kept = {key: entry for key, entry in queue.items() if entry.is_unseen}
         excess = len(kept) - _MAX_QUEUED + 1
         if excess > 0:

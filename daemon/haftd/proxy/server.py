@@ -36,6 +36,7 @@ MAX_UNCOUNTED = 128
 _LINGER_S = 2.0
 """Longest wait for the peer's end, so that it can read the reply."""
 _CHUNK = 65_536
+"""Bytes of one read."""
 _SIZE = lazy_pattern(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n")
 _NOT_PUBLIC = ", an address of this machine or a private network, which needs a rule of its own"
 _GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
@@ -165,6 +166,7 @@ class Proxy:
                 self._make_room(uncounted)
 
     def _find_client(self, credential: str) -> _Client | None:
+        """Return the tool with this credential, compared in constant time; None if there is none."""
         shown = credential.encode()
         match = None
         for client in self._clients.values():

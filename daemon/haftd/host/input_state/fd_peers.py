@@ -86,6 +86,7 @@ def is_listening(pid: int, fd: int) -> bool:
 
 
 def _copy(pid: int, fd: int) -> int | None:
+    """Return a copy of a process's descriptor, by pidfd_getfd(2); None if that is not permitted."""
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:
@@ -113,6 +114,7 @@ def _holds(pid: int, matches: Callable[[os.stat_result, str], bool]) -> bool:
 
 
 def _read_fdinfo(pid: int, fd: str, pattern: bytes, base: int) -> int:
+    """Return the number that `pattern` finds in fdinfo (proc_pid_fdinfo(5)); -1 without one."""
     try:
         with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as file:
             match = re.search(pattern, file.read(), re.MULTILINE)
@@ -132,6 +134,7 @@ def find_peer(inode: int) -> int | None:
 
 
 def _peer_attribute(answer: bytes) -> int | None:
+    """Return the inode in the attribute UNIX_DIAG_PEER; None without one."""
     at = _REPLY.size
     while at + _ATTRIBUTE.size <= len(answer):
         size, name = _ATTRIBUTE.unpack_from(answer, at)

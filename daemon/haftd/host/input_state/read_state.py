@@ -38,7 +38,7 @@ Kind = Literal["line", "key", "secret"]
 _TIOCGPTPEER = 0x5441  # from Linux 4.13 on, the same on every machine of gate.py
 _SLAVE_FLAGS = os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK
 _DEV_TTY = os.makedev(5, 0)
-_PTS_MAJOR = 136
+_PTS_MAJOR = 136  # UNIX98_PTY_SLAVE_MAJOR of linux/major.h
 _MAX_DEPTH = 3
 """Terminals within terminals that are followed."""
 _STABLE_S = 0.5
@@ -215,6 +215,8 @@ def _find_carried_terminal(snapshot: WaitSnapshot) -> int | None:
 
 
 def _read_inner(number: int, snapshot: WaitSnapshot, depth: int) -> ReadState | None:
+    """Return the state at the inner terminal, for the outer one; None if it is unknown, so that the
+    relay's own wait counts."""
     below = [child for pid in snapshot.members for child in list_children(pid)]
     terminal = _Terminal(
         lambda: _find_foreground(below, number),
@@ -236,6 +238,8 @@ def _read_inner(number: int, snapshot: WaitSnapshot, depth: int) -> ReadState | 
 
 
 def _find_foreground(pids: Iterable[int], number: int) -> int | None:
+    """Return the foreground group of a terminal, from the first of these processes that has it; None if
+    none has."""
     terminal = os.makedev(_PTS_MAJOR, number)
     for pid in pids:
         try:

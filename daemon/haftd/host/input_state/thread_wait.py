@@ -201,6 +201,7 @@ def _kind(pid: int, file: _File) -> str:
 
 
 def _read_bound_ms(pid: int, call: Call, args: list[int]) -> int | None:
+    """Return the call's timeout in milliseconds; None for ever."""
     if call.bound < 0:
         return None
     bound = args[call.bound]

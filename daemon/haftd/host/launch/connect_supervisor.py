@@ -24,9 +24,13 @@ from haftd.host.process.status import read_status
 from haftd.named_tuple import NamedTuple
 
 _PIDFD_GETFD = 438  # the same on every machine
-_PIDFD_THREAD = os.O_EXCL
-_RECV, _SEND, _ID_VALID = 0xC0502100, 0xC0182101, 0x40082102
-_MAX_ADDRESS = 128
+_PIDFD_THREAD = os.O_EXCL  # linux/pidfd.h
+_RECV, _SEND, _ID_VALID = (
+    0xC0502100,
+    0xC0182101,
+    0x40082102,
+)  # SECCOMP_IOCTL_NOTIF_… of linux/seccomp.h
+_MAX_ADDRESS = 128  # bytes of struct sockaddr_storage
 _LISTENER = "anon_inode:seccomp notify"
 _LOOPBACK = "127.0.0.1"
 
@@ -50,7 +54,7 @@ class _Connected(NamedTuple):
 
 
 def take_listener(pid: int, pidfd: int) -> int:
-    """Return a copy of the descriptor at which the gate's filter asks; raise `CannotEnforce`."""
+    """Return a copy of the descriptor at which the gate's filter asks. Raises `CannotEnforce`."""
     try:
         for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
             if os.readlink(f"/proc/{pid}/fd/{name}") == _LISTENER:  # noqa: PTH115
@@ -81,6 +85,7 @@ async def supervise(listener: int, port: int) -> None:
 
 
 def _receive(listener: int) -> _Question | None:
+    """Take the next question, a struct seccomp_notif; None if its caller has been killed meanwhile."""
     buffer = bytearray(80)
     try:
         fcntl.ioctl(listener, _RECV, buffer)
@@ -115,6 +120,7 @@ async def _answer(
 
 
 def _connected(listener: int, question: _Question, port: int) -> _Connected:
+    """Connect a copy of the caller's socket, if it may; blocks while the caller's memory is slow."""
     sock: socket.socket | None = None
     try:
         if not is_proxy(_wanted_address(question), port):
@@ -151,6 +157,7 @@ def is_proxy(address: bytes, port: int) -> bool:
 
 
 def _wanted_address(question: _Question) -> bytes:
+    """Read the `sockaddr` from the caller's memory. Raises OSError with the errno for the caller."""
     if not 0 < question.size <= _MAX_ADDRESS:
         raise OSError(errno.EINVAL, "")
     memory = os.open(f"/proc/{question.tid}/mem", os.O_RDONLY)

@@ -29,8 +29,9 @@ MIN_ABI = 3
 """Linux 6.2: before, nothing held back `truncate`."""
 
 _CREATE_RULESET, _ADD_RULE = 444, 445  # the same on every machine
-_VERSION = 1
+_VERSION = 1  # LANDLOCK_CREATE_RULESET_VERSION of linux/landlock.h
 _PATH_BENEATH = 1
+# LANDLOCK_ACCESS_FS_… of linux/landlock.h.
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, REMOVE_DIR, REMOVE_FILE = (1 << bit for bit in range(6))
 _MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
@@ -73,7 +74,7 @@ class CannotEnforce(Exception):
 
 @cache
 def abi() -> int:
-    """Return Landlock's version; 0 without."""
+    """Return Landlock's version; 0 without Landlock."""
     version: int = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
     return max(version, 0)
 
@@ -98,7 +99,7 @@ def _handled() -> int:
 
 
 def make_ruleset(sandbox: Sandbox, program: str, terminal: str = "") -> int:
-    """Return a close-on-exec ruleset, without the child's /proc.
+    """Return a close-on-exec ruleset, which lacks the child's /proc (`add_own_proc`).
 
     `program` may be read and executed, `terminal` is the path of the child's terminal. Raises
     `CannotEnforce`.
@@ -150,6 +151,7 @@ def add_own_proc(ruleset: int, pid: int) -> None:
 
 
 def rights_of(names: Iterable[str]) -> int:
+    """Return the bits of these rights, as far as this kernel knows them."""
     rights = 0
     for name in names:
         rights |= _RIGHTS[name]

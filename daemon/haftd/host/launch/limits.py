@@ -1,7 +1,7 @@
 """Resource limits of a child, set at the gate.
 
-Hard limits equal the soft limits, except for CPU time, two seconds above for the soft one's signal,
-and for open files, the daemon's.
+Hard limits equal the soft limits, except for CPU time, two seconds above for the soft one's signal, for
+open files, the daemon's, and for the rlimit tag, which leaves the hard one as it is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from haftd.host.process.identity import every_pid
 def limits_of(
     limits: Mapping[str, float], nofile: int | None, mark: str
 ) -> dict[int, tuple[int, int]]:
-    """Return the child's limits: resource -> (soft, hard)."""
+    """Return the child's limits, (soft, hard) by resource, none above the daemon's hard one. `nofile`
+    is the soft limit of open files."""
     bounds: dict[int, tuple[int, int]] = {}
 
     def bound(which: int, soft: int, hard: int) -> None:

@@ -50,6 +50,7 @@ class Missing(LaunchFailed):
 
 
 def check_words(argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """Raise `Missing` for arguments or variables that execve(2) does not take."""
     if not argv or not argv[0]:
         raise Missing("The command is empty: name a program to run.", "program")
     if _are_plain(argv, env):
@@ -141,6 +142,7 @@ def resolve(argv0: str, env_path: str | None, cwd: str) -> str:
 
 
 def check_folder(cwd: str) -> None:
+    """Raise `Missing` with the reason `folder` unless a child can start in this folder."""
     if "\0" in cwd:
         raise Missing("The folder's name holds a NUL character.", "folder")
     if not cwd.startswith("/"):
@@ -158,6 +160,7 @@ def check_folder(cwd: str) -> None:
 
 
 def _unfit(path: str, *, is_executable: bool = False) -> Missing | None:
+    """Return the error of a file that cannot be executed; None for a regular, executable file."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116 - half the time of Path.stat
     except PermissionError:
@@ -174,7 +177,8 @@ def _unfit(path: str, *, is_executable: bool = False) -> Missing | None:
 
 
 def explain(code: int, path: str, cwd: str) -> LaunchFailed:
-    """Translate execve's errno into an error for `path`."""
+    """Return the error for the errno of an execve(2) of `path` in `cwd`, with the cause that the files
+    show now."""
     if code in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG):
         return _explain_path(code, path, cwd)
     if code == errno.ENOEXEC or code == errno.ELIBBAD:
@@ -230,7 +234,8 @@ def _explain_path(code: int, path: str, cwd: str) -> LaunchFailed:
 
 
 def interpreter_of(path: str) -> str | None:
-    """Return the interpreter of `path`: after #!, or an ELF file's loader."""
+    """Return the interpreter of `path`: after #!, or an ELF file's loader; None without one, and for an
+    unreadable file."""
     try:
         # A tool may put a FIFO there at any moment.
         with open_regular(path) as file:

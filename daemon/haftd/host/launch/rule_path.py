@@ -14,6 +14,7 @@ from collections.abc import Callable
 from haftd.launch_spec import PROGRAM_FOLDERS, is_within
 
 _MAX_LINKS = 40
+"""Links on the way, as the kernel follows (path_resolution(7))."""
 _OF_SYSTEM = ("/", "/home", "/var", "/etc", "/etc/alternatives", "/proc")
 _LOCAL = "/usr/local"
 

@@ -20,7 +20,8 @@ from haftd.host.process.machine import architecture
 from haftd.host.process.status import read_status
 from haftd.named_tuple import NamedTuple
 
-_LD, _JEQ, _JGE, _JSET, _AND, _RET = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
+_LD, _JEQ, _JGE, _JSET, _AND, _RET = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06  # linux/bpf_common.h
+# SECCOMP_RET_…, and offsets in struct seccomp_data, of linux/seccomp.h.
 _ALLOW, _KILL, _ERRNO, _ASK = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 _NUMBER, _ARCH = 0, 4
 _X32 = 0x40000000
@@ -195,7 +196,8 @@ _OF_ROOT: Final = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4
 
 @cache
 def permitted_capabilities() -> int:
-    """Return this process's permitted capabilities, without those a container withholds."""
+    """Return the bits of this process's permitted capabilities, which lack those that a container
+    withholds; 0 if unknown."""
     status = read_status("thread-self")
     return 0 if status is None else status.number(b"CapPrm", 16)
 
@@ -231,7 +233,8 @@ def confinement(*, network: Network, metadata: bool, capabilities: int) -> Confi
 
 @cache
 def make_filter(*, network: Network, metadata: bool) -> bytes:
-    """Return the filter's instructions; `metadata` allows changes of modes, owners and times."""
+    """Return the filter's instructions, each a struct sock_filter; `metadata` allows changes of modes,
+    owners and times."""
     machine = _MACHINES[architecture()]
     code = [
         _instruction(_LD, _ARCH),

@@ -83,6 +83,7 @@ def list_children(pid: int, threads: Sequence[int | str] = ()) -> list[int]:
 
 
 def _read_children() -> dict[int, list[int]]:
+    """Return the visible processes by parent."""
     table: dict[int, list[int]] = {}
     for pid in every_pid():
         stat = read_stat(pid)
@@ -177,6 +178,8 @@ def _remember(line: Sequence[Stat], above: int) -> None:
 
 
 def _walk(pid: int, above: int, stat: Stat | None) -> tuple[Stat, ...] | None:
+    """Read a process and its ancestors, up to `above`, a hidden process or a known non-descendant; None if
+    one has ended meanwhile."""
     line: list[Stat] = []
     at = pid
     while at != above and at > 0:

@@ -85,6 +85,7 @@ def _is_shortage(error: OSError) -> bool:
 
 
 def _open(path: str) -> int | None:
+    """Open a file for reading; None where that fails. Raises OSError as `open_pidfd`."""
     try:
         return os.open(path, os.O_RDONLY)
     except OSError as error:

@@ -71,6 +71,7 @@ def identify(sock: socket.socket) -> PeerProcess:
 
 
 def _peer_pidfd(sock: socket.socket, pid: int) -> int | None:
+    """Return a pidfd of the peer; None if it is gone."""
     try:
         return sock.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
     except OSError as error:
@@ -130,6 +131,7 @@ def _find_other_end(sock: socket.socket) -> tuple[int, int] | None:
 
 
 def _list_descendants() -> dict[int, None]:
+    """Return the pids of all descendants of this process, parents first, as keys."""
     descendants: dict[int, None] = {}
     queue = [os.getpid()]
     below = make_child_lister()
@@ -144,6 +146,7 @@ def _list_descendants() -> dict[int, None]:
 
 
 async def _find_holder(inode: int, pids: Iterable[int]) -> int | None:
+    """Return the first of these processes that has the socket open; None if none has."""
     link = f"socket:[{inode}]"
     for pid in pids:
         folder = f"/proc/{pid}/fd"

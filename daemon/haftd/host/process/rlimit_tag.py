@@ -15,7 +15,7 @@ import resource
 from haftd.lazy_pattern import lazy_pattern
 
 RESOURCE = resource.RLIMIT_RTTIME
-_BIT = 1 << 62
+_BIT = 1 << 62  # more than any real limit, and less than RLIM_INFINITY
 _MARK = lazy_pattern(r"([0-9a-f]{6})[0-9a-f]*\.([0-9a-f]{5})[0-9a-f]*\.([0-9]+)")
 
 
@@ -61,6 +61,7 @@ def _is_tag(soft: int) -> bool:
 
 
 def _read_file(pid: int) -> int | None:
+    """Read a process's tag from /proc/<pid>/limits."""
     try:
         with open(f"/proc/{pid}/limits", encoding="ascii") as file:
             for line in file:

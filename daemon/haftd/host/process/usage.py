@@ -76,6 +76,7 @@ def measure_memory(pids: Iterable[int], bound: float) -> int:
 
 
 def _read_kibibytes(pid: int, file: str, fields: tuple[bytes, ...]) -> int | None:
+    """Return the sum of these fields; None if the file has none or cannot be read."""
     with suppress(OSError, ValueError, IndexError):
         lines = [line for line in _read(pid, file).splitlines() if line.startswith(fields)]
         return sum(int(line.split()[1]) for line in lines) if lines else None

@@ -26,8 +26,11 @@ from haftd.host.recovery.record import (
 )
 
 _MAX_ASIDE = 5
+"""Bad files that are kept."""
 _MAX_KEPT_ASIDE = 1 << 20
+"""Bytes of each; the runtime folder is memory."""
 _COMPACT_ABOVE = 256 << 10
+"""Bytes from which on the file is rewritten when most of its records have ended."""
 _FLAGS = os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -160,6 +163,7 @@ class Journal:
         self._prune_aside()
 
     def is_in_place(self) -> bool:
+        """True if the path leads to the open file, or to any file before the first write."""
         try:
             current = self.path.lstat()
         except OSError:

@@ -13,7 +13,7 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Literal
 
 from haftd.host.process.identity import (
@@ -48,12 +48,13 @@ class Target(NamedTuple):
 
 
 class KillSet:
-    """Processes to kill that have not ended. Blocks until `deadline` (monotonic) at most."""
+    """Processes to kill that have not ended. Its waits block until `deadline` (time.monotonic) at most."""
 
     def __init__(self, protected: frozenset[int], deadline: float) -> None:
         self.protected = protected
         self.deadline = deadline
         self.refused: set[int] = set()
+        """Targets that this user may not signal."""
         self.ended_count = 0
         """Targets that have ended."""
         self._targets: dict[int, Target] = {}
@@ -75,7 +76,7 @@ class KillSet:
         self._targets.clear()
 
     def add_if(self, pid: int, mark: str, is_target: Callable[[], bool]) -> AddResult:
-        """Add a process if `is_target`, called with an open pidfd, returns True."""
+        """Add a process, and stop it, if `is_target` returns True, which is called with its pidfd open."""
         if pid <= 1 or pid in self.protected:
             return "protected"
         existing = self._targets.get(pid)
@@ -93,6 +94,7 @@ class KillSet:
         return "new"
 
     def add(self, identity: Identity, mark: str) -> AddResult:
+        """Add exactly this process, and stop it."""
         if identity.pid in self.protected:
             pidfd = open_verified(identity)
             if pidfd is None:
@@ -152,12 +154,6 @@ class KillSet:
             if not ready and left_s <= 0:
                 return False
         return True
-
-    def forget(self, pids: Iterable[int]) -> None:
-        for pid in pids:
-            target = self._targets.pop(pid, None)
-            if target is not None:
-                os.close(target.pidfd)
 
     def _take(self, pid: int, pidfd: int, mark: str) -> bool:
         stat = read_stat(pid)

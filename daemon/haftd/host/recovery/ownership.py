@@ -19,6 +19,7 @@ from haftd.host.process.identity import every_pid, read_environ, read_stat
 from haftd.host.process.process_tag import ProcessTag, find_tag, find_tags
 
 _LIVING_S = 0.2
+"""Longest time from a fork of a daemon to the exec."""
 
 
 class Ownership:

@@ -19,7 +19,7 @@ from haftd.named_tuple import NamedTuple
 VERSION = 1
 """Older versions are read, a newer file is put aside."""
 
-_MAX_READ = 2 << 20  # at either end; a file of ours stays below the sum
+_MAX_READ = 2 << 20  # bytes at either end; a journal of haftd is shorter than the sum
 _LINE = lazy_pattern(rb"([0-9a-f]{8}) (\{[^\n]{2,65536}\})\n")
 _END = b'{"t":"end","mark":"'
 _CUT = lazy_pattern(rb"[0-9a-f]{1,8}(?: (?:\{[ -~]*)?)?")
@@ -103,10 +103,10 @@ def others_line(mark: str, others: Iterable[Identity]) -> bytes:
 
 
 def _read_record(form: dict[str, object]) -> Record | None:
-    """Parse a record, None for another line; fill fields that older versions lack."""
+    """Return the record of a start, with defaults for what older versions lack; None for an invalid one."""
     kept: dict[str, object] = {}
     for key, value in form.items():
-        right = (
+        is_valid = (
             isinstance(value, str)
             if key in _TEXT
             else type(value) is int and 0 <= value < 1 << 64
@@ -115,9 +115,9 @@ def _read_record(form: dict[str, object]) -> Record | None:
             if key == "at"
             else None
         )
-        if right is False:
+        if is_valid is False:
             return None
-        if right:
+        if is_valid:
             kept[key] = value
     if not kept.keys() >= _NEEDED:
         return None
@@ -188,21 +188,24 @@ def _pieces(fd: int, size: int) -> Iterator[bytes]:
 
 
 def read(fd: int) -> Records:
+    """Read the records, of a long file only those at either end. Raises OSError."""
     reading = Records()
     size = os.fstat(fd).st_size
-    right = 0
+    valid_bytes = 0
     piece = b""
     for piece in _pieces(fd, size):
         for match in _LINE.finditer(piece):
             if zlib.crc32(match[2]) == int(match[1], 16) and reading.take(match[2]):
-                right += match.end() - match.start()
+                valid_bytes += match.end() - match.start()
     tail = piece[piece.rfind(b"\n") + 1 :]
     reading.torn = bool(tail)
     if size == 0:
         reading.problems.append("the file was empty")
     # A kill may cut the last line at a page boundary: that start had not begun.
-    elif right != size and not (right + len(tail) == size and right and _CUT.fullmatch(tail)):
-        reading.problems.append(f"{size - right} of {size} bytes were no records")
+    elif valid_bytes != size and not (
+        valid_bytes + len(tail) == size and valid_bytes and _CUT.fullmatch(tail)
+    ):
+        reading.problems.append(f"{size - valid_bytes} of {size} bytes were no records")
     if size and reading.version is None:
         reading.problems.append("it does not say its version")
     if (reading.version or 0) > VERSION:

@@ -15,6 +15,7 @@ from haftd.host.readiness import LoopLocal
 
 _EDGES = select.EPOLLIN | select.EPOLLOUT | select.EPOLLET
 _BLIND_S = 1.0
+"""Between looks without a descriptor for the epoll."""
 
 
 def is_hung_up(master: int, sought: int = select.POLLIN) -> bool:
@@ -82,7 +83,7 @@ class TerminalChanges:
             self._watcher.leave(self, self._master)
 
     async def next(self) -> None:
-        """Wait for a change that no earlier call has returned for."""
+        """Wait for a change that no earlier call has returned for; without a watch for `_BLIND_S`."""
         if self._watcher is None:
             await trio.sleep(_BLIND_S)
         else:

@@ -15,7 +15,7 @@ import termios
 from haftd.named_tuple import NamedTuple
 
 MAX_LINE = 4095
-"""Bytes per line in canonical mode; a terminal drops the rest."""
+"""Bytes per line in canonical mode without its end, by termios(3); a terminal drops the rest."""
 
 # Not all are in Python's termios. The numbers are those of gate.py's machines; mips, powerpc and
 # sparc need the names.
@@ -25,7 +25,7 @@ _GROUP = termios.TIOCGPGRP
 _IUTF8 = 0o40000
 _INT = struct.Struct("i")
 _SIZE = struct.Struct("HHHH")
-_MAX_SIZE = 65_535
+_MAX_SIZE = 65_535  # of an unsigned short in struct winsize, ioctl_tty(2)
 
 
 class Modes(NamedTuple):
@@ -74,6 +74,7 @@ def set_size(master: int, rows: int, cols: int) -> None:
 
 
 def modes(master: int) -> Modes:
+    """Read the modes. Raises OSError."""
     try:
         iflag, _, _, lflag, _, _, chars = termios.tcgetattr(master)
     except termios.error as error:
@@ -91,6 +92,8 @@ def modes(master: int) -> Modes:
 
 
 def foreground(master: int) -> int | None:
+    """Return the foreground process group; None without one, and for a file that is no terminal. Raises
+    OSError."""
     try:
         (answer,) = _INT.unpack(fcntl.ioctl(master, _GROUP, bytes(_INT.size)))
     except OSError as error:
@@ -101,6 +104,7 @@ def foreground(master: int) -> int | None:
 
 
 def is_empty_group(group: int) -> bool:
+    """True if no process, not even a zombie, is in the group."""
     try:
         os.killpg(group, 0)
     except OSError as error:

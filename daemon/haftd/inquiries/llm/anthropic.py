@@ -94,6 +94,7 @@ def _results(message: Message) -> list[dict[str, Any]]:
 
 
 def _split_system(system: Any, messages: list[Message]) -> tuple[Any, list[Message]]:
+    """Return the API's `system` and the messages behind those with the role `system`."""
     systems = []
     while messages and messages[0].get("role") == "system":
         systems.append(messages.pop(0).get("content"))

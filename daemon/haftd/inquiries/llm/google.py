@@ -108,6 +108,7 @@ def _parts(content: Message, *names: str) -> list[dict[str, Any]]:
 
 
 def _id_and_name(part: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Return id and name of a call or response, None for each that is missing."""
     return text_or_none(part.get("id")), text_or_none(part.get("name"))
 
 
@@ -116,6 +117,7 @@ def _instruction(text: Any) -> Any:
 
 
 def _split_system(system: Any, messages: Sequence[Message]) -> tuple[Any, list[Message]]:
+    """Return the system instruction and the other messages in the API's form."""
     is_system = [_is_plain(message) and message["role"] == "system" for message in messages]
     texts = [message["content"] for message in compress(messages, is_system)]
     contents = [_content(message) for message in compress(messages, map(not_, is_system))]

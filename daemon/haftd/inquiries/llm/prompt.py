@@ -129,6 +129,7 @@ def read_text(inquiry: Inquiry, text: str) -> dict[str, Any]:
 
 
 def _read_object(text: str) -> dict[str, Any]:
+    """Return the JSON object that the text is, or that it has in a code fence. Raises `InvalidAnswer`."""
     text = text.strip()
     if fenced := _FENCE.match(text):
         text = fenced[1]
@@ -144,6 +145,7 @@ def _read_object(text: str) -> dict[str, Any]:
 
 
 def _own(question: Question, answer: Any) -> Any:
+    """Return the answer in the question's terms: an option for its JSON text, and the fields' own names."""
     match question.answer_type, answer:
         case Select(options=options), str() if answer not in options:
             others = (option for option in options if not isinstance(option, str))

@@ -61,6 +61,7 @@ def read_context(context: object) -> Conversation:
 
 
 def _first(context: dict[str, Any], keys: Iterable[str]) -> Any:
+    """Return the first value of these keys that is not empty; None if all are."""
     return next((context[key] for key in keys if context.get(key)), None)
 
 

@@ -19,6 +19,7 @@ _RETRIED = (408, 409, 425, 429)
 """Statuses below 500 that pass by themselves: request timeout, conflict, too early, too many requests."""
 _MIN_PAUSE_S = 0.5
 _MAX_PAUSE_S = 30.0
+"""First and longest pause, without `Retry-After`."""
 _MAX_RETRY_AFTER_S = 60.0
 """Longest `Retry-After` that is waited for; a longer one ends the attempts, as a call waits meanwhile."""
 _REASON = lazy_pattern(r"[A-Za-z_]{3,40}")

@@ -243,6 +243,7 @@ class _Renderer:
     def _script(
         self, words: tuple[str | Each, ...], shell: str
     ) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Return the shell's arguments, and the variables with the values of the script."""
         pieces: list[str] = []
         values: list[str] = []
         try:

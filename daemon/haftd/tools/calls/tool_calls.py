@@ -119,6 +119,7 @@ def _drop_protocol_nulls(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, 
 
 
 def _wrong_id(arguments: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the problem of a missing or malformed `id`; none for a valid one."""
     name = arguments.get("id")
     if name is None:
         return [{"path": "id", "message": "it is required"}]
@@ -129,6 +130,7 @@ def _wrong_id(arguments: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _checked(tool: Tool, own: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """Return the valid arguments, or none of them and the problems."""
     try:
         return check_arguments(tool, own), []
     except RpcError as error:

@@ -201,6 +201,7 @@ def parse(text: str, file: str) -> Document:
 
 
 def _values(data: object) -> Iterator[tuple[object, int]]:
+    """Yield each value of the data with its depth."""
     waiting = [(data, 0)]
     while waiting:
         value, depth = waiting.pop()
@@ -211,6 +212,7 @@ def _values(data: object) -> Iterator[tuple[object, int]]:
 
 
 def _path_of(text: str) -> tuple[str, ...] | None:
+    """Return the path of keys in a table's header, or in an assignment; None for another text."""
     if text.count(".") > _MAX_DOTS:
         return None  # perhaps not a key, and tomllib takes time in the square of its length
     if match := _PLAIN.fullmatch(text):
@@ -230,6 +232,7 @@ def _path_of(text: str) -> tuple[str, ...] | None:
 
 
 def _places(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Yield path and line number of each table and key outside of inline tables and strings."""
     table: tuple[str, ...] = ()
     inside = ""  # delimiter of the open multi-line string
     for number, line in enumerate(text.split("\n"), 1):

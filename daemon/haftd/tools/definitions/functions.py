@@ -83,6 +83,7 @@ def _definition(program: Sequence[str]) -> dict[str, Any]:
 
 
 def _functions(module: ast.Module) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Yield name, line and options of each top-level function with the decorator."""
     import ast
 
     for node in module.body:

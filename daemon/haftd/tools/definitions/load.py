@@ -89,6 +89,7 @@ def read_layers(
 
 
 def _table(document: Document, form: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return the table of tools in this form, empty if it is missing; None if it is no table."""
     table: Any = document.data
     for key in form:
         table = table.get(key, {}) if isinstance(table, dict) else None
@@ -191,6 +192,7 @@ def _is_short(parameters: object) -> bool:
 
 
 def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Problem]) -> Tool | None:
+    """Merge the layers to a tool; None, with a problem, if they are no valid definition."""
     values = merge_layers((*under, *own))
     origins = {key: layer for layer in (*under, *own) for key in layer.values}
     last = own[-1]

@@ -149,6 +149,7 @@ def _parse(value: object) -> dict[str, Any]:
 
 
 def _described(form: dict[str, Any], path: tuple[str, ...]) -> str | None:
+    """Return the parameter's text for models: `summary`, else `description`; None without either."""
     for key in ("summary", "description"):
         text = form.get(key)
         if text is not None and not isinstance(text, str):
@@ -159,6 +160,7 @@ def _described(form: dict[str, Any], path: tuple[str, ...]) -> str | None:
 def _schema(
     form: object, path: tuple[str, ...], depth: int, *, is_short: bool = False
 ) -> dict[str, Any]:
+    """Return the JSON Schema of a parameter or of an object with parameters. Raises `InvalidField`."""
     if not isinstance(form, dict):
         raise InvalidField(path, "it must be a table")
     if depth > _MAX_DEPTH:

@@ -49,6 +49,7 @@ def check_names(tool: Tool, *, arguments: bool = True) -> None:
 
 
 def _templates(tool: Tool) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield path of the field and source of each template."""
     yield from _of_command(("command",), tool.command)
     # Instead of a named style, a command may print the arguments for a person who approves a call.
     yield from _of_command(("style", "parameters"), tool.style.get("parameters"))

@@ -124,6 +124,7 @@ class Folder:
     def _keep(
         self, read: tuple[HashedFile | RefusedFile, ...], seen: object
     ) -> tuple[HashedFile | RefusedFile, ...]:
+        """Remember and return the files; the former tuple if they are equal."""
         self._seen = seen
         if read != self._files:
             self._files = read
@@ -226,6 +227,7 @@ def _content(fd: int) -> bytes:
 
 
 def _signature(status: os.stat_result | None) -> object:
+    """Return all that changes with a file's content; None for a file that cannot be examined."""
     return status and (
         *(status.st_dev, status.st_ino, status.st_mode, status.st_size),
         *(status.st_mtime_ns, status.st_ctime_ns),

@@ -117,6 +117,7 @@ class Trust:
         return self._store
 
     def _read(self) -> tuple[_Store, str]:
+        """Return the store, empty if it is broken, and the reason then."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
             fd = os.open(self._path, flags)
