@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from typing import TypeVar
-from weakref import WeakKeyDictionary
 
 import trio
+
+from haftd.client_locks import ClientLocks
 
 T = TypeVar("T")
 
@@ -31,16 +32,9 @@ _CREDIT_SHARE = 0.1
 
 _limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("matching")
 """Limit of a run: a thread that outlives its run gives nothing back."""
-_turns: WeakKeyDictionary[object, trio.Lock] = WeakKeyDictionary()
-
-
-def turn(client: object) -> trio.Lock:
-    """Return the lock to hold from the reading of a text to the end of its thread: each client has one
-    text at a time in the queue for threads."""
-    lock = _turns.get(client)
-    if lock is None:
-        lock = _turns[client] = trio.Lock()
-    return lock
+turns = ClientLocks()
+"""To be held from the reading of a text to the end of its thread: each client has one text at a time in the
+queue for threads."""
 
 
 def _threads() -> trio.CapacityLimiter:

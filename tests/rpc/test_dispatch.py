@@ -12,12 +12,13 @@ import msgspec
 import pytest
 import trio
 
-from haft_protocol.errors import internal
-from haft_protocol.methods import Empty
+from haft_protocol.errors import RpcError, internal
+from haft_protocol.methods import Empty, FetchParams
 from haft_protocol.rpc import read_params
 from haft_protocol.states import Running
 from haftd.caller import Caller
-from haftd.core.search import LineBudget
+from haftd.core.truncation import BatchBudget
+from haftd.methods import base
 from haftd.methods.base import DeferredReply, MethodHandler
 from haftd.rpc import dispatch, jsonrpcserver
 from haftd.rpc.dispatch import Verdicts
@@ -203,7 +204,7 @@ async def test_only_a_reply_that_is_not_cut_may_have_encoded_texts(
     async def encoded() -> object:
         return "encoded"
 
-    budget = LineBudget(1) if in_batch else None
+    budget = BatchBudget() if in_batch else None
     pending = PendingRequest(b"1", 1, "m", DeferredReply(text, encoded), budget)
     reply = await rig.rpc_context.dispatcher.finish(pending)
     assert isinstance(reply, Reply)
@@ -300,3 +301,68 @@ def test_a_batch_that_holds_much_text_is_cut_while_it_grows(rig: Rig) -> None:
         line = f"… {state['omitted']} bytes left out …\n"
         assert state["content"].count("left out") == 1
         assert len(state["content"].replace(line, "")) + state["omitted"] == 1 << 20
+
+
+def test_lists_beyond_the_room_of_a_batch_are_refused_and_not_made(rig: Rig) -> None:
+    made: list[str] = []
+
+    def session_list(caller: Caller, params: Empty) -> dict[str, str]:
+        made.append("list")
+        return {"text": "x" * (1 << 20)}
+
+    def close(caller: Caller, params: Empty) -> dict[str, str]:
+        made.append("close")
+        return {}
+
+    methods = rig.rpc_context.dispatcher._methods
+    methods.add("session/list", Empty, session_list)
+    methods.add("session/close", Empty, close)
+    requests = [request("session/list", n) for n in range(40)]
+    replies = plain(answer(rig, batch(*requests, request("session/close", 40)), room=41))
+    whole = [reply["id"] for reply in replies if "result" in reply]
+    assert whole == [*range(32), 40], "an action is done in any case"
+    assert made.count("list") == 32
+    error = replies[39]["error"]
+    assert error["code"] == -32009
+    assert error["data"] == {
+        "kind": "limit_exceeded", "limit": "max_batch_reply", "value": 32 << 20
+    }  # fmt: skip
+
+
+async def test_lists_of_a_batch_that_are_made_in_turn_end_with_its_room(rig: Rig) -> None:
+    lock, made = trio.Lock(), 0
+
+    async def listed() -> object:
+        nonlocal made
+        made += 1
+        return {"text": "x" * (1 << 20)}
+
+    dispatcher, budget = rig.rpc_context.dispatcher, BatchBudget()
+    replies = []
+    for number in range(40):
+        reply: Any = base.then(base.in_turn(lock, listed), lambda result: result)
+        pending = PendingRequest(b"%d" % number, number, "tools/call", reply, budget)
+        finished = await dispatcher.finish(pending)
+        assert isinstance(finished, Reply)
+        replies.append(dispatcher.take(finished, budget))
+    refused = [reply for reply in replies if isinstance(reply, Reply)]
+    assert made == 32 and len(refused) == 8
+    assert all(reply.error is not None for reply in refused)
+
+
+async def test_a_list_that_was_made_beside_others_is_refused_behind_the_room(rig: Rig) -> None:
+    dispatcher, budget = rig.rpc_context.dispatcher, BatchBudget()
+    budget.add(32 << 20)
+    for method, is_refused in (("tools/list", True), ("fetch", False), ("abort", False)):
+        taken = dispatcher.take(Reply(b"1", method, {}), budget)
+        assert isinstance(taken, Reply) == is_refused
+
+
+def test_a_fetch_of_a_screen_is_refused_behind_the_room_and_of_text_is_not(rig: Rig) -> None:
+    budget = BatchBudget()
+    budget.add(32 << 20)
+    params = {"id": "h", "view": "screen"}
+    with pytest.raises(RpcError, match="max_batch_reply"):
+        dispatch._refuse_lists("fetch", msgspec.Raw(msgspec.json.encode(params)), budget)
+    text = msgspec.Raw(msgspec.json.encode({"id": "h"}))
+    assert dispatch._refuse_lists("fetch", text, budget) == FetchParams(id="h")

@@ -10,6 +10,8 @@ import pytest
 import trio
 
 from haft_protocol.errors import RpcError, request_cancelled
+from haft_protocol.methods import Empty
+from haft_protocol.states import Running
 from haftd.caller import Caller
 from haftd.methods.base import DeferredReply
 from haftd.rpc import connection
@@ -81,17 +83,23 @@ async def test_other_tasks_run_while_a_long_message_is_parsed(unit: bytes) -> No
     assert wire.before[0] >= 2 * MIB // 65_536
 
 
-async def test_other_tasks_run_within_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two members, between two replies, and in the portions of these."""
+@pytest.mark.parametrize(("method", "turns"), [("echo", 1), ("read", 3)])
+async def test_other_tasks_run_within_a_batch(
+    monkeypatch: pytest.MonkeyPatch, method: str, turns: int
+) -> None:
+    """Between two members; of texts, also between two replies, and in the portions of these."""
     monkeypatch.setattr(connection, "_TURN_S", 0)
-    calls = [
-        {"jsonrpc": "2.0", "id": n, "method": "echo", "params": {"size": 9}} for n in range(40)
-    ]
-    wire = Told(json.dumps(calls).encode())
-    await wire.be_served(Rig())
+    state = Running(
+        id="h", tool="t", session="s", cursor=0, generation=1, elapsed_ms=0, omitted=0, content="x"
+    )
+    params = {"size": 9} if method == "echo" else {}
+    calls = [{"jsonrpc": "2.0", "id": n, "method": method, "params": params} for n in range(40)]
+    wire, rig = Told(json.dumps(calls).encode()), Rig()
+    rig.rpc_context.dispatcher._methods.add("read", Empty, lambda caller, params: state)
+    await wire.be_served(rig)
     assert [one["id"] for one in json.loads(wire.written)] == list(range(40))
     # The order within a round is left to chance, also in the round that is counted from.
-    assert wire.before[0] >= 3 * 40 - 1
+    assert wire.before[0] >= turns * 40 - 1
 
 
 async def test_a_started_batch_is_finished_and_awaited_when_its_peer_disconnects(

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from haft_protocol.errors import limit_exceeded
 from haft_protocol.states import (
     Base64,
     HandleState,
@@ -23,6 +24,7 @@ from haft_protocol.states import (
 )
 
 from .handles import Handle
+from .search import MAX_BATCHED, LineBudget
 from .text import cut_text, omission_line
 
 MAX_BATCH_BYTES = 2 * 1024 * 1024
@@ -30,6 +32,9 @@ MAX_BATCH_BYTES = 2 * 1024 * 1024
 
 MAX_UNCUT_BYTES = 8 * 1024 * 1024
 """Bytes of text at which a batch that is not whole yet is truncated."""
+
+MAX_BATCH_REPLY = 32 * 1024 * 1024
+"""Bytes of a batch's replies that are not cut, above which no further lists are made."""
 
 _MAX_READ = 16 * 1024 * 1024
 """Bytes that all reads of a batch take, before their texts are truncated."""
@@ -43,6 +48,40 @@ FindHandle = Callable[[str, str, int], Handle | None]
 """Look up a handle by session, id and generation."""
 
 _STATES = (Pending, Running, Waiting, Stopped)
+
+
+class BatchBudget:
+    """Room that the replies of a batch still have: for `lines` of searches, and for all that is not cut.
+
+    >>> budget = BatchBudget()
+    >>> budget.add(MAX_BATCH_REPLY - 1), budget.is_spent
+    (None, False)
+    >>> budget.add(1), budget.is_spent
+    (None, True)
+    """
+
+    __slots__ = ("_size", "lines")
+
+    def __init__(self) -> None:
+        self.lines = LineBudget(MAX_BATCHED)
+        self._size = 0
+
+    def add(self, size: int) -> None:
+        self._size += size
+
+    @property
+    def is_spent(self) -> bool:
+        return self._size >= MAX_BATCH_REPLY
+
+    def check(self) -> None:
+        """Raise `limit_exceeded` once the room is spent."""
+        if self.is_spent:
+            raise limit_exceeded(
+                "max_batch_reply",
+                MAX_BATCH_REPLY,
+                "Nothing was done, as the replies of this batch are too long together; send this "
+                "request alone",
+            )
 
 
 def batch_read_size(requests: int) -> int:

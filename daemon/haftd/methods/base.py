@@ -9,12 +9,13 @@ from math import inf
 from typing import Any
 
 import msgspec
+import trio
 from msgspec.structs import replace
 
 from haftd.audit import Audit
 from haftd.caller import Caller
 from haftd.core.handles import Handle
-from haftd.core.search import LineBudget
+from haftd.core.truncation import BatchBudget
 from haftd.executions.helpers import HelperRunner
 from haftd.executions.starter import Starter
 from haftd.executions.supervisor import Supervisor
@@ -59,8 +60,8 @@ class DeferredReply(msgspec.Struct, frozen=True):
     """Return the result, perhaps pending. Raises `RpcError`."""
     run_encoding: Callable[[], Awaitable[object]] | None = None
     """The same for a result that is only encoded: its long texts are `EncodedText`."""
-    run_in_batch: Callable[[LineBudget], Awaitable[object]] | None = None
-    """The same with the budget of a batch's matches."""
+    run_in_batch: Callable[[BatchBudget], Awaitable[object]] | None = None
+    """The same with the budget of a batch."""
 
 
 PendingReply = HandleWait | DeferredReply
@@ -73,13 +74,40 @@ def then(reply: object, go_on: Callable[[Any], object]) -> object:
         wait = reply
         return replace(wait, then=lambda value: then(wait.then(value), go_on))
     if isinstance(reply, DeferredReply):
-        run = reply.run
-
-        async def run_and_go_on() -> object:
-            return then(await run(), go_on)
-
-        return DeferredReply(run_and_go_on)
+        return after(reply, lambda result: then(result, go_on))
     return go_on(reply)
+
+
+def after(reply: DeferredReply, go_on: Callable[[Any], object]) -> DeferredReply:
+    """Return a deferred reply that continues with `go_on`."""
+    run, run_in_batch = reply.run, reply.run_in_batch
+
+    async def run_and_go_on() -> object:
+        return go_on(await run())
+
+    if run_in_batch is None:
+        return DeferredReply(run_and_go_on)
+
+    async def run_in_batch_and_go_on(budget: BatchBudget) -> object:
+        return go_on(await run_in_batch(budget))
+
+    return DeferredReply(run_and_go_on, run_in_batch=run_in_batch_and_go_on)
+
+
+def in_turn(lock: trio.Lock, run: Callable[[], Awaitable[object]]) -> DeferredReply:
+    """Return a reply that is made under the lock: a client's long lists are made one after another, in a
+    batch as long as its replies have room."""
+
+    async def run_alone() -> object:
+        async with lock:
+            return await run()
+
+    async def run_in_batch(budget: BatchBudget) -> object:
+        async with lock:
+            budget.check()
+            return await run()
+
+    return DeferredReply(run_alone, run_in_batch=run_in_batch)
 
 
 MethodHandler = Callable[[Caller, Any], object]

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from haft_protocol.methods import HandlesListParams, HandlesListResult
 from haftd.caller import Caller
+from haftd.client_locks import ClientLocks
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.views import handle_state
@@ -18,26 +19,29 @@ from haftd.executions.supervisor import Supervisor
 from haftd.metrics import load_psutil, sum_usage
 
 from .access import Access
-from .base import DeferredReply
+from .base import DeferredReply, in_turn
+
+_turns = ClientLocks()
 
 
 def handles_list(
     access: Access, supervisor: Supervisor, caller: Caller, params: HandlesListParams
 ) -> DeferredReply:
-    """List live and kept handles, newest last, without reading output; a checkpoint follows each."""
+    """List live and kept handles, newest last, without reading output; a checkpoint follows each. A
+    connection's lists are made one after another."""
     session = access.session_of(caller, params)
-    handles = access.handles(None if session == "*" else session)
-    handles = [handle for handle in handles if caller.may_reach(handle.settings.may)]
 
     async def listed() -> HandlesListResult:
         await load_psutil()
+        handles = access.handles(None if session == "*" else session)
+        handles = [handle for handle in handles if caller.may_reach(handle.settings.may)]
         rows = []
         for handle in handles:
             rows.append(_row(caller, handle, supervisor.execution_of(handle)))
             await trio.lowlevel.checkpoint()
         return HandlesListResult(tuple(rows))
 
-    return DeferredReply(listed)
+    return in_turn(_turns.of(caller), listed)
 
 
 def _row(caller: Caller, handle: Handle, execution: Execution | None) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import inf
-from weakref import WeakKeyDictionary
 
 import trio
 from msgspec import UNSET, UnsetType
@@ -16,6 +15,7 @@ from haft_protocol.methods import (
     TimelineResult,
 )
 from haftd.caller import Caller
+from haftd.client_locks import ClientLocks
 from haftd.core.patterns import compile_pattern
 from haftd.core.search import (
     MAX_REPLY,
@@ -30,7 +30,7 @@ from haftd.matching import Matching
 from .access import Access
 from .base import DeferredReply
 
-_turns: WeakKeyDictionary[Caller, trio.Lock] = WeakKeyDictionary()
+_turns = ClientLocks()
 
 MAX_MATCHING_S = 10.0
 """Seconds that a call matches, after which it replies with its matches so far."""
@@ -48,9 +48,7 @@ def output_search(access: Access, caller: Caller, params: SearchParams) -> Defer
     else:
         handles = [access.find(caller, params, name) for name in params.ids]
 
-    turn = _turns.get(caller)
-    if turn is None:
-        turn = _turns[caller] = trio.Lock()
+    turn = _turns.of(caller)
 
     async def found_in_turn(budget: LineBudget) -> SearchResult:
         async with turn:
@@ -78,7 +76,10 @@ def output_search(access: Access, caller: Caller, params: SearchParams) -> Defer
             await trio.lowlevel.checkpoint()
         return SearchResult(tuple(matches), more)
 
-    return DeferredReply(lambda: found_in_turn(LineBudget(MAX_REPLY)), run_in_batch=found_in_turn)
+    return DeferredReply(
+        lambda: found_in_turn(LineBudget(MAX_REPLY)),
+        run_in_batch=lambda budget: found_in_turn(budget.lines),
+    )
 
 
 async def _match(matching: Matching, part: Slice) -> list[LineMatch]:

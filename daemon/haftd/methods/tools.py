@@ -11,41 +11,54 @@ from msgspec.structs import replace
 
 from haft_protocol.methods import (
     Empty,
+    Problem,
     ReloadResult,
     ToolDescription,
+    ToolInfo,
     ToolsDescribeParams,
     ToolsDescribeResult,
     ToolsListParams,
     ToolsListResult,
 )
 from haftd.caller import Caller
+from haftd.client_locks import ClientLocks
 from haftd.daemon import Daemon, known_problems
 from haftd.executions.starter import Starter
 from haftd.threads import run_in_thread
 from haftd.tools.catalogue import Catalogue
 
-from .base import DeferredReply
+from .base import DeferredReply, in_turn
 from .descriptions import describe_files
+
+_turns = ClientLocks()
 
 
 def tools_list(
     catalogue: Catalogue, caller: Caller, params: ToolsListParams
 ) -> ToolsListResult | DeferredReply:
     """List the tools by name, with schemas in the provider's dialect; a long list is translated in
-    a thread, once."""
+    a thread, once. A connection's long lists are made one after another."""
     style = None if isinstance(params.style, UnsetType) else params.style
     root = None if isinstance(params.root, UnsetType) else params.root
-    undescribed = catalogue.undescribed(root)
-    make_list = catalogue.prepare_list(params.provider, style, root, params.surface)
-    if make_list is None:
-        tools, problems = catalogue.list_tools(params.provider, style, root, params.surface)
-        return ToolsListResult(tools, (*problems, *undescribed))
 
-    async def listed() -> ToolsListResult:
-        tools, problems = await run_in_thread(make_list)
-        return ToolsListResult(tools, (*problems, *undescribed))
+    def prepare() -> Callable[[], tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]] | None:
+        return catalogue.prepare_list(params.provider, style, root, params.surface)
 
-    return DeferredReply(listed)
+    def result(tools: tuple[ToolInfo, ...], problems: tuple[Problem, ...]) -> ToolsListResult:
+        return ToolsListResult(tools, (*problems, *catalogue.undescribed(root)))
+
+    def listed() -> ToolsListResult:
+        return result(*catalogue.list_tools(params.provider, style, root, params.surface))
+
+    if prepare() is None:
+        return listed()
+
+    async def listed_in_thread() -> ToolsListResult:
+        # The connection's call before may have had the same list made.
+        make_list = prepare()
+        return listed() if make_list is None else result(*await run_in_thread(make_list))
+
+    return in_turn(_turns.of(caller), listed_in_thread)
 
 
 def tools_describe(
@@ -54,17 +67,24 @@ def tools_describe(
     """Describe the tools in full; an unknown one fails the call. A thread looks which rules would be
     refused."""
     root = None if isinstance(params.root, UnsetType) else params.root
-    described = [starter.describe(name, root) for name in params.tools]
-    if all(look is None for _, look in described):
-        return ToolsDescribeResult(tuple(description for description, _ in described))
 
-    def with_refusals() -> ToolsDescribeResult:
-        return ToolsDescribeResult(tuple(starmap(_with_refusal, described)))
+    def described() -> list[tuple[ToolDescription, Callable[[], str] | None]]:
+        return [starter.describe(name, root) for name in params.tools]
+
+    at_once = described()
+    if all(look is None for _, look in at_once):
+        return ToolsDescribeResult(tuple(description for description, _ in at_once))
+    del at_once
 
     async def looked() -> ToolsDescribeResult:
+        looks = described()  # anew: the calls of a connection that wait for their turn hold none
+
+        def with_refusals() -> ToolsDescribeResult:
+            return ToolsDescribeResult(tuple(starmap(_with_refusal, looks)))
+
         return await trio.to_thread.run_sync(with_refusals, abandon_on_cancel=True)
 
-    return DeferredReply(looked)
+    return in_turn(_turns.of(caller), looked)
 
 
 def _with_refusal(

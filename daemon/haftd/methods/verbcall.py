@@ -6,7 +6,7 @@ Arguments are validated against `tools/list`'s schemas, all faults reported toge
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import trio
@@ -47,7 +47,7 @@ from .abort import abort
 from .access import Access
 from .apply import apply
 from .await_ import await_
-from .base import DeferredReply, HandleWait, StartServices, then
+from .base import DeferredReply, HandleWait, StartServices, after, then
 from .fetch import fetch
 from .handles_list import handles_list
 from .model_text import MAX_TEXT
@@ -83,16 +83,21 @@ def serve_verb(serve: Callable[[], object]) -> object:
         return replace(wait, then=lambda value: serve_verb(lambda: wait.then(value)))
     if not isinstance(reply, DeferredReply):
         return reply
-    awaited = reply.run
+    later = after(reply, lambda result: serve_verb(lambda: result))
+    run, run_in_batch = later.run, later.run_in_batch
+    return DeferredReply(
+        lambda: _reworded_run(run()),
+        run_in_batch=None
+        if run_in_batch is None
+        else (lambda budget: _reworded_run(run_in_batch(budget))),
+    )
 
-    async def run() -> object:
-        try:
-            result = await awaited()
-        except RpcError as error:
-            raise _reworded(error) from None
-        return serve_verb(lambda: result)
 
-    return DeferredReply(run)
+async def _reworded_run(result: Awaitable[object]) -> object:
+    try:
+        return await result
+    except RpcError as error:
+        raise _reworded(error) from None
 
 
 def _reworded(error: RpcError) -> RpcError:

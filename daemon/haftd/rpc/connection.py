@@ -384,7 +384,8 @@ class Connection:
         if call.request.id is not None:
             self._forget(call)
         if batch is not None:
-            batch.put(call.request, answer)
+            taken = None if answer is None else self._context.dispatcher.take(answer, batch.budget)
+            batch.put(call.request, taken)
             self._note_long(call)
             if batch.is_whole:
                 self._nursery.start_soon(self._send_batch, batch)

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import msgspec
 import trio
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from haft_protocol.encoding import (
@@ -29,7 +30,7 @@ from haft_protocol.errors import (
     read_only,
 )
 from haft_protocol.json_text import ValueCount
-from haft_protocol.methods import METHODS, LimitsResult, SpawnParams
+from haft_protocol.methods import METHODS, FetchParams, LimitsResult, SpawnParams
 from haft_protocol.rpc import (
     Batch,
     Invalid,
@@ -41,10 +42,10 @@ from haft_protocol.rpc import (
     read_params,
 )
 from haftd.caller import Caller
-from haftd.core.search import MAX_BATCHED, LineBudget
 from haftd.core.truncation import (
     MAX_BATCH_BYTES,
     MAX_UNCUT_BYTES,
+    BatchBudget,
     FindHandle,
     batch_read_size,
     text_size,
@@ -74,6 +75,9 @@ _Spawns = dict[int, tuple[msgspec.Struct, SpawnParams]]
 Verdicts = Sequence[RpcError | None] | Sequence[Callable[[], None]]
 """Per spawn of a batch: the conflict, or the release of the reserved id."""
 
+_OTHER_READERS = frozenset({"initialize", "ping", "fetch", "await", "subscribe", "unsubscribe"})
+"""Methods of read-only connections with an effect, or with texts that are cut."""
+
 _AT_ONCE = 8
 """Spawns between turns of other tasks."""
 
@@ -90,6 +94,30 @@ def _drop_traceback(error: RpcError) -> RpcError:
 
 def _raise(fault: Exception) -> NoReturn:
     raise fault
+
+
+def _lists(name: str) -> bool:
+    """True for a method that reads only: its reply may be asked for again."""
+    method = METHODS.get(name)
+    return method is not None and method.reads_only and name not in _OTHER_READERS
+
+
+def _is_repeatable(reply: Reply) -> bool:
+    """True for a reply that may be asked for again."""
+    return _lists(reply.method) or (
+        reply.method == "fetch" and getattr(reply.result, "screen", UNSET) is not UNSET
+    )
+
+
+def _refuse_lists(name: str, params: Any, budget: BatchBudget) -> Any:
+    """Refuse a call whose reply is not cut before anything is done; return its params."""
+    if name == "fetch":
+        params = read_params(params, FetchParams, name)
+        if params.view in ("screen", "paint"):
+            budget.check()
+    elif name == "tools/call" or _lists(name):
+        budget.check()
+    return params
 
 
 def _always_ready(method: str, params: object) -> Ready | None:
@@ -224,12 +252,26 @@ class Dispatcher:
                 return [encode_error(reply.id, self._fail(reply.method, fault))]
         return [self.encode(reply)]
 
+    def take(self, reply: Reply, budget: BatchBudget) -> Slot:
+        """Return a member's reply for `join`: encoded and counted unless its texts may be cut; of a list
+        that has become too much, an error."""
+        if reply.error is not None or text_size(reply.result):
+            return reply
+        if _is_repeatable(reply):
+            try:
+                budget.check()
+            except RpcError as refused:
+                return replace(reply, result=None, error=_drop_traceback(refused))
+        encoded = self.encode(reply)
+        budget.add(len(encoded))
+        return encoded
+
     def join(
-        self, slots: Sequence[Slot], budget: LineBudget
+        self, slots: Sequence[Slot], budget: BatchBudget
     ) -> Generator[None, None, bytes | None]:
         """Join a batch's replies, each cut to its share of the text that the matches have left; None
         without replies."""
-        slots = yield from self._cut(slots, MAX_BATCH_BYTES - budget.spent)
+        slots = yield from self._cut(slots, MAX_BATCH_BYTES - budget.lines.spent)
         replies: list[bytes] = []
         for slot in slots:
             if isinstance(slot, Reply):
@@ -262,6 +304,7 @@ class Dispatcher:
         room: int,
         params: object = None,
         max_bytes: int | None = None,
+        budget: BatchBudget | None = None,
     ) -> Reply | bytes | PendingRequest | Cancel | None:
         name = request.method
         if name in CANCELS:
@@ -280,6 +323,8 @@ class Dispatcher:
                 )
             if params is None:
                 params = request.params
+            if budget is not None and budget.is_spent:
+                params = _refuse_lists(name, params, budget)
             result = self._methods.call(name, caller, params, max_bytes)
         except RpcError as refused:
             error = _drop_traceback(refused)
@@ -322,7 +367,7 @@ class Dispatcher:
     ) -> Steps:
         slots: list[Slot] = [None] * len(items)
         cancels: list[Cancel] = []
-        budget = LineBudget(MAX_BATCHED)
+        budget = BatchBudget()
         max_bytes = batch_read_size(len(items))
         uncut = 0
         first = [at for at in range(len(items)) if at in spawns]
@@ -337,7 +382,7 @@ class Dispatcher:
                 if at in releases:
                     releases.pop(at)()
                 params = spawns[at][0] if at in spawns else None
-                answer = self._request(caller, item, room, params, max_bytes)
+                answer = self._request(caller, item, room, params, max_bytes, budget)
                 if isinstance(answer, Cancel):
                     cancels.append(answer)
                 else:
@@ -346,6 +391,7 @@ class Dispatcher:
                         answer.batch_budget = budget
                     slots[at] = answer
                 if isinstance(answer, Reply):
+                    slots[at] = self.take(answer, budget)
                     uncut += text_size(answer.result)
                 if uncut > MAX_UNCUT_BYTES:
                     # A larger share than at the end, so no text is cut shorter than all at once.

@@ -14,7 +14,7 @@ import trio
 from haft_protocol.encoding import encode_error
 from haft_protocol.errors import RpcError, invalid_request, request_cancelled
 from haft_protocol.rpc import Invalid, Request, Response, read_params
-from haftd.core.search import LineBudget
+from haftd.core.truncation import BatchBudget
 from haftd.methods.base import PendingReply
 
 CANCEL = "$/cancelRequest"
@@ -39,8 +39,8 @@ class PendingRequest(msgspec.Struct, eq=False):
     """Value of the id."""
     method: str
     later: PendingReply
-    batch_budget: LineBudget | None = None
-    """Shared by the searches of a batch; None outside."""
+    batch_budget: BatchBudget | None = None
+    """Shared by the members of a batch; None outside."""
 
     @property
     def in_batch(self) -> bool:
@@ -59,7 +59,7 @@ class PendingBatch(msgspec.Struct):
 
     slots: list[Slot]
     cancels: list[Cancel]
-    budget: LineBudget
+    budget: BatchBudget
     reply: bytes | None = None
     _left: int = 0
 
@@ -70,7 +70,7 @@ class PendingBatch(msgspec.Struct):
     def is_whole(self) -> bool:
         return not self._left
 
-    def put(self, waiting: PendingRequest, reply: Reply | None) -> None:
+    def put(self, waiting: PendingRequest, reply: Slot) -> None:
         self.slots[self.slots.index(waiting)] = reply
         self._left -= 1
 
