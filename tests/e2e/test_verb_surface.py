@@ -96,7 +96,7 @@ def test_a_run_that_ends_in_time_leaves_no_handle(call: Call) -> None:
     "arguments",
     [
         {"command": "echo hi", "id": "run-1"},
-        {"command": "echo hi", "wait_s": 0},
+        {"command": "sleep 0.2; echo hi", "wait_s": 0},
         {"command": "seq 1 100000"},
         {"command": "sleep 60 >/dev/null 2>&1 & echo hi"},
     ],
