@@ -64,11 +64,11 @@ def test_each_byte_of_a_push_goes_to_its_stream(
         assert b"".join(piece for other, piece in split(push) if other == fd) == written
 
 
-@pytest.mark.parametrize("number", [*map(int, signal.Signals), 33, 40])
+@pytest.mark.parametrize("number", [*map(int, signal.Signals), 32, 33, 40])
 def test_the_daemons_name_of_a_signal_has_its_number(number: int) -> None:
-    from haftd.host.launch.spawn import signal_name
+    from haftd.host.launch.launched_process import name_signal
 
-    assert signal_number(signal_name(number)) == number
+    assert signal_number(name_signal(number)) == number
 
 
 @settings(max_examples=examples(12), deadline=None)

@@ -21,7 +21,7 @@ from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
 from haftd.core.text import STRIPPED
 from haftd.executions.supervisor import Supervisor
-from haftd.host.launch.spawn import leaders
+from haftd.host.launch.launched_process import leaders
 from haftd.inquiries.kind import Answered
 from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.base import Call, Runtime, RuntimeContext

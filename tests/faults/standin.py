@@ -26,8 +26,9 @@ import trio
 from haftd.host.cgroup import Cgroup
 from haftd.host.files.lockfile import DaemonLock, LockHeld
 from haftd.host.files.runtime_folder import bind, prepare
+from haftd.host.launch.launched_process import LaunchedProcess
 from haftd.host.launch.program import LaunchFailed
-from haftd.host.launch.spawn import LaunchedProcess, launch
+from haftd.host.launch.spawn import launch
 from haftd.host.process.identity import Identity
 from haftd.host.process.own_tag import exec_with_tag, make_home, make_instance
 from haftd.host.process.process_tag import ProcessTag
@@ -163,7 +164,7 @@ class Standin:
         with self.region("spawn"):
             try:
                 launched = self.spawn(n, "exit 7" if short else script)
-                await launched.confirm()
+                await launched.finish_start()
             except LaunchFailed as failed:
                 say(event="refused", n=n, reason=failed.reason)
                 return

@@ -14,7 +14,8 @@ from haftd.host.cgroup import Cgroup
 from haftd.host.launch import gate_child
 from haftd.host.launch.connect_supervisor import supervise
 from haftd.host.launch.gate import Gate
-from haftd.host.launch.spawn import LaunchedProcess, launch
+from haftd.host.launch.launched_process import LaunchedProcess
+from haftd.host.launch.spawn import launch
 from haftd.host.process.identity import Identity
 from haftd.host.pump import pump
 from haftd.host.tree.process_tree import ProcessTree
@@ -78,7 +79,7 @@ async def running(
     launched = launch(spec, record, gate, cgroup)
     kin = ProcessTree(launched, spec.env.get("HAFT_HANDLE", ""), cgroup)
     try:
-        await launched.confirm()
+        await launched.finish_start()
         yield launched, kin
     finally:
         with trio.CancelScope(shield=True):

@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from haftd.host.input_state.read_state import ReadState, read_terminal_state
-from haftd.host.launch.spawn import LaunchedProcess
+from haftd.host.launch.launched_process import LaunchedProcess
 from tests.host.launch_helpers import plan, running
 
 DEADLINE_S = 20

@@ -185,7 +185,7 @@ async def attempt_all(cwd: str, kind: str) -> dict[str, str]:
         port, other = (listener.socket.getsockname()[1] for listener in listeners)
         nursery.start_soon(trio.serve_listeners, serve, listeners)
         spec = proxied(PYTHON, "-c", ATTEMPTS, str(port), str(other), cwd=cwd, port=port)
-        confinement = spawn._confinement(spec.sandbox)
+        confinement = spawn._make_confinement(spec.sandbox)
         gate = (machine_gate if kind == "machine" else interpreter_gate)(confinement)
         assert gate is not None
         async with running(spec, gate=gate) as (launched, _):

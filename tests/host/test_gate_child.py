@@ -16,8 +16,9 @@ import pytest
 from haftd.host.launch import gate_child
 from haftd.host.launch.gate import Gate, interpreter_gate, machine_gate
 from haftd.host.launch.gate_child import keep_spare, leave_spare, take
+from haftd.host.launch.launched_process import Exit
 from haftd.host.launch.program import LaunchFailed
-from haftd.host.launch.spawn import Exit, launch
+from haftd.host.launch.spawn import launch
 from haftd.host.process.ancestry import helpers
 from haftd.host.process.identity import Identity
 from haftd.host.tree.process_tree import ProcessTree

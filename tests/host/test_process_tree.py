@@ -17,7 +17,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from haftd.host.cgroup import Cgroup
-from haftd.host.launch.spawn import Exit, LaunchedProcess, leaders
+from haftd.host.launch.launched_process import Exit, LaunchedProcess, leaders
 from haftd.host.process import ancestry, rlimit_tag, usage
 from haftd.host.process.identity import read_environ, read_stat
 from haftd.host.pump import drain

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from haftd.host.input_state.read_state import ReadState, read_pipe_state
-from haftd.host.launch.spawn import LaunchedProcess
+from haftd.host.launch.launched_process import LaunchedProcess
 from tests.host.launch_helpers import plan, running
 from tests.host.readings import DEADLINE_S, python
 

@@ -15,7 +15,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from haftd.host.launch.gate import best_gate
-from haftd.host.launch.spawn import Exit, launch, leaders
+from haftd.host.launch.launched_process import Exit, leaders
+from haftd.host.launch.spawn import launch
 from haftd.host.process import ancestry
 from haftd.host.process.identity import read_stat
 from haftd.host.tree.reaper import Reaper
@@ -100,7 +101,7 @@ async def test_an_unawaited_leader_is_reaped_and_keeps_its_status() -> None:
     async with trio.open_nursery() as nursery:
         await nursery.start(Reaper().run)
         launched = launch(plan("sh", "-c", "exit 8", mark=new_mark()), no_record)
-        await launched.confirm()
+        await launched.finish_start()
         launched.close()
         with trio.fail_after(PATIENCE_S):
             while launched.exit is None:

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import trio
 
-from haftd.host.launch import landlock, rule_path, spawn, syscall_filter
+from haftd.host.launch import landlock, launched_process, rule_path, spawn, syscall_filter
 from haftd.host.launch.gate import Gate, interpreter_gate, machine_gate
 from haftd.host.launch.program import LaunchFailed
 from haftd.host.process.identity import Identity
@@ -505,17 +505,17 @@ async def test_a_gate_that_is_killed_or_stopped_runs_nothing_and_ends(
     launched = spawn.launch(spec, strike)
     tree = ProcessTree(launched, spec.env["HAFT_HANDLE"])
     if signum == signal.SIGKILL:
-        await launched.confirm()
+        await launched.finish_start()
     else:
         with trio.CancelScope() as scope:
             scope.cancel()  # as an abort does
-            await launched.confirm()
+            await launched.finish_start()
     assert await tree.end(0) == ()
-    assert launched.exit == spawn.Exit(signal="KILL")
+    assert launched.exit == launched_process.Exit(signal="KILL")
     launched.close()
     assert not (tmp_path / "ran").exists()
 
 
 def test_a_sandbox_never_starts_behind_a_gate_without_one(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="gate that confines"):
+    with pytest.raises(AssertionError, match="the gate confines"):
         output(sandboxed("true", sandbox=Sandbox("/"), cwd=tmp_path), interpreter_gate())

@@ -26,8 +26,9 @@ from haftd.host.cgroup import Cgroup
 from haftd.host.launch import gate_child, limits
 from haftd.host.launch import spawn as launch_room
 from haftd.host.launch.gate import Gate, interpreter_gate, machine_gate
+from haftd.host.launch.launched_process import Exit, LaunchedProcess, leaders, name_signal
 from haftd.host.launch.program import LaunchFailed
-from haftd.host.launch.spawn import Exit, LaunchedProcess, launch, leaders
+from haftd.host.launch.spawn import launch
 from haftd.host.limit_group import LimitGroup
 from haftd.host.process import rlimit_tag
 from haftd.host.process.identity import Identity, identify_child, read_stat
@@ -96,6 +97,16 @@ async def test_structured_output_keeps_the_streams_apart() -> None:
         it.stdout, stdout = it.stderr, it.stdout
         assert await read_all(it) == "err\n"
         it.stderr, it.stdout = it.stdout, stdout
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [(15, "TERM"), (32, "32"), (33, "33"), (34, "RTMIN"), (37, "RTMIN+3"), (64, "RTMAX")],
+)
+def test_a_signal_without_a_name_is_a_number_or_counted_from_the_first(
+    number: int, name: str
+) -> None:
+    assert name_signal(number) == name
 
 
 async def test_a_terminating_signal_is_named() -> None:
@@ -215,7 +226,7 @@ async def test_a_move_to_a_cgroup_blocks_no_other_task_and_comes_before_the_prog
     group = Group()
     launched = launch(plan("touch", "ran", cwd=tmp_path), no_record, cgroup=cast(Cgroup, group))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(launched.confirm)
+        nursery.start_soon(launched.finish_start)
         await group.moves.wait()
         assert not (tmp_path / "ran").exists()
         group.may_move.set()
@@ -229,7 +240,7 @@ async def test_a_refused_move_to_a_cgroup_runs_nothing(tmp_path: Path) -> None:
     group = Group(OSError(errno.ENODEV, "no such device"))
     launched = launch(plan("touch", "ran", cwd=tmp_path), no_record, cgroup=cast(Cgroup, group))
     with pytest.raises(LaunchFailed, match="no such device") as caught:
-        await launched.confirm()
+        await launched.finish_start()
     assert caught.value.reason == "resources"
     assert launched.exit == Exit(code=127) and open_fds() == before
     assert not (tmp_path / "ran").exists()
@@ -257,7 +268,7 @@ async def test_a_limit_that_a_group_counts_needs_no_count_of_the_users_tasks(
     monkeypatch.setattr(limits, "_tasks_of_user", count)
     group = cast(LimitGroup, SimpleNamespace(limits={"processes": 3}, add=lambda _pid: None))
     launched = launch(plan("true", limits={"processes": 3}), no_record, limit_group=group)
-    await launched.confirm()
+    await launched.finish_start()
     assert await launched.wait_exit() == Exit(code=0)
     launched.close()
 
@@ -427,7 +438,7 @@ async def test_P31_a_failed_exec_has_a_reason_and_leaves_nothing(
 
     spec = plan(str(tmp_path / "tool"), cwd=tmp_path / "here", terminal=terminal, stdin="pipe")
     with pytest.raises(LaunchFailed) as caught:
-        await launch(spec, record, gate).confirm()
+        await launch(spec, record, gate).finish_start()
     assert caught.value.reason == reason
     assert open_fds() == before
     for pid in pids:
@@ -440,7 +451,7 @@ async def test_P31_E2BIG_arguments_and_environment_exceed_the_total(gate: Gate) 
     before = open_fds()
     spec = plan("true", *["x" * 100_000] * 100)
     with pytest.raises(LaunchFailed) as caught:
-        await launch(spec, no_record, gate).confirm()
+        await launch(spec, no_record, gate).finish_start()
     assert caught.value.reason == "size"
     assert open_fds() == before
 
@@ -451,7 +462,7 @@ async def test_P31_ETXTBSY_a_program_open_for_writing(gate: Gate, tmp_path: Path
     tool.chmod(0o755)
     with tool.open("ab"):
         with pytest.raises(LaunchFailed) as caught:
-            await launch(plan(str(tool)), no_record, gate).confirm()
+            await launch(plan(str(tool)), no_record, gate).finish_start()
     assert caught.value.reason == "program" and "writing" in caught.value.message
     assert await run(plan(str(tool)), gate) == ""
 
@@ -543,7 +554,7 @@ async def test_P33_a_child_outlives_the_thread_that_started_it() -> None:
     thread.start()
     thread.join()
     launched = started[0]
-    await launched.confirm()
+    await launched.finish_start()
     assert await read_line(launched) == "up"
     assert launched.stdin is not None
     os.write(launched.stdin, b"alive\n")
@@ -563,7 +574,7 @@ async def test_P38_a_gate_is_not_held_open_by_another_child() -> None:
     async with running(spec, record=start_another) as (it, _):
         other = within[0]
         try:
-            await other.confirm()
+            await other.finish_start()
             # Started while the gate of the first was shut, and the first while its gate is open.
             for launched in (it, other):
                 assert await read_line(launched) == "up"  # the linker has closed its files
@@ -700,7 +711,7 @@ async def test_closing_frees_every_descriptor_and_keeps_the_status(terminal: boo
     before = open_fds()
     spec = plan("sh", "-c", "trap '' HUP; echo up; sleep 0.01", terminal=terminal, stdin="pipe")
     launched = launch(spec, no_record)
-    await launched.confirm()
+    await launched.finish_start()
     assert await read_line(launched) == "up"
     launched.close()
     launched.close()

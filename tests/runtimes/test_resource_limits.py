@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haftd.host.cgroup import Cgroup
-from haftd.host.launch.spawn import Exit
+from haftd.host.launch.launched_process import Exit
 from haftd.host.limit_group import LimitGroup
 from haftd.host.process import usage
 from haftd.runtimes.process.resource_limits import FIRST_PAUSE_S, ResourceLimits

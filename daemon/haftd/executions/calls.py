@@ -22,7 +22,7 @@ from haftd.core.output_file import keep_file
 from haftd.core.registry import SpawnKey
 from haftd.host.cgroup import Cgroup
 from haftd.host.files.own_files import find_own_file
-from haftd.host.launch.spawn import sandbox_refusal
+from haftd.host.launch.spawn import explain_refusal
 from haftd.host.limit_group import Containment, LimitGroup
 from haftd.host.process.identity import Identity
 from haftd.host.process.process_tag import ProcessTag
@@ -283,7 +283,7 @@ class Calls(msgspec.Struct):
                 _refuse_own(list_grants(policy) or (), self.settings)
         except RpcError as refusal:
             return refusal.message
-        why = "" if sandbox is None else sandbox_refusal(sandbox)
+        why = "" if sandbox is None else explain_refusal(sandbox)
         return why and spawn_failed(why).message
 
     def clear_up(

@@ -31,7 +31,7 @@ from haftd.core.lifecycle import (
     UnderReview,
 )
 from haftd.core.termination import EXIT, LOST, Termination, internal_failure
-from haftd.host.launch.spawn import leaders
+from haftd.host.launch.launched_process import leaders
 from haftd.host.process.identity import Stat
 from haftd.host.tree.survivors import Survivors
 from haftd.inquiries.tool_question import InquiryQueue

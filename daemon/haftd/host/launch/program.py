@@ -202,6 +202,25 @@ def explain(code: int, path: str, cwd: str) -> LaunchFailed:
     return LaunchFailed(f"{path} cannot be run: {_words(code)}.", "program")
 
 
+def explain_start(error: OSError, path: str) -> LaunchFailed:
+    """Translate an error before the execution, mostly a shortage: of processes, memory or descriptors."""
+    if error.errno == errno.E2BIG:  # of posix_spawn, as of execve
+        return explain(error.errno, path, "")
+    place = f" ({error.filename})" if error.filename else ""
+    return LaunchFailed(
+        f"The system cannot start {path} now: {_words(error.errno)}{place}.",
+        "resources",
+        descriptors_exhausted=error.errno in (errno.EMFILE, errno.ENFILE),
+    )
+
+
+def explain_sandbox(why: str) -> LaunchFailed:
+    """Return the error of a sandbox that the system cannot enforce."""
+    return LaunchFailed(
+        f"The tool's sandbox cannot be enforced, so nothing was run: {why}.", "sandbox"
+    )
+
+
 def _explain_path(code: int, path: str, cwd: str) -> LaunchFailed:
     problem = _unfit(path)
     if problem is not None:

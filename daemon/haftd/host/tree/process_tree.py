@@ -21,7 +21,7 @@ import trio
 
 from haftd.host.cgroup import Cgroup
 from haftd.host.descriptors import has_room
-from haftd.host.launch.spawn import LaunchedProcess, leaders
+from haftd.host.launch.launched_process import LaunchedProcess, leaders
 from haftd.host.limit_group import LimitGroup
 from haftd.host.process import rlimit_tag
 from haftd.host.process.ancestry import helpers, make_child_lister

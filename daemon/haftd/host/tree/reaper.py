@@ -10,7 +10,7 @@ import signal
 
 import trio
 
-from haftd.host.launch.spawn import ENDED, ENDED_UNTAKEN, ends_seen, leaders
+from haftd.host.launch.launched_process import ENDED, ENDED_UNTAKEN, leaders, reapers
 from haftd.host.process import rlimit_tag, usage
 from haftd.host.process.ancestry import helpers, make_child_lister
 from haftd.host.process.identity import read_stat
@@ -39,7 +39,7 @@ class Reaper:
                 token.run_sync_soon(self._wake, idempotent=True)
 
         before = signal.signal(signal.SIGCHLD, lambda signum, frame: on_end())
-        ends_seen.append(on_end)
+        reapers.append(on_end)
         try:
             task_status.started()
             pending = self.reap()
@@ -54,7 +54,7 @@ class Reaper:
                 self._woken = trio.Event()
                 pending = self.reap()
         finally:
-            ends_seen.remove(on_end)
+            reapers.remove(on_end)
             signal.signal(signal.SIGCHLD, before or signal.SIG_DFL)  # None: not Python's
 
     def _wake(self) -> None:
@@ -67,7 +67,7 @@ class Reaper:
         if info is None:
             return False
         leader = leaders.get(info.si_pid)
-        return leader is None or not leader.is_watched
+        return leader is None or not leader.is_awaited
 
     def reap(self) -> bool:
         """Reap the ended children; return True if some may be a library's, and must be checked again

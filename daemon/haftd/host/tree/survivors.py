@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import trio
 
-from haftd.host.launch.spawn import leaders
+from haftd.host.launch.launched_process import leaders
 from haftd.host.process import rlimit_tag
 from haftd.host.process.handle_tag import HandleTag
 from haftd.host.process.identity import has_ended, send_signal

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from haftd.core.termination import Termination
 from haftd.host import pump
-from haftd.host.launch.spawn import Exit
+from haftd.host.launch.launched_process import Exit
 from haftd.runtimes.process.child import Child, Output
 from haftd.runtimes.process.helper import ContextWithoutHandle
 from haftd.runtimes.process.interpreter import ToolResult

@@ -21,8 +21,9 @@ from haft_protocol.states import EndedBy, LeftBehind
 from haftd.core.termination import EXIT, LIMIT, LOST, Termination
 from haftd.host import pump, readiness
 from haftd.host.launch import connect_supervisor
+from haftd.host.launch.launched_process import Exit, LaunchedProcess
 from haftd.host.launch.program import LaunchFailed
-from haftd.host.launch.spawn import Exit, LaunchedProcess, launch
+from haftd.host.launch.spawn import launch
 from haftd.host.limit_group import LimitGroup
 from haftd.host.process.status import read_status
 from haftd.host.readiness import LateEvent
@@ -149,7 +150,7 @@ class Child:
         )
         limits.follow(call.mark, call.limit_group)
         try:
-            await launched.confirm()
+            await launched.finish_start()
         except LaunchFailed as failed:
             child.close()
             raise StartFailed(failed.message, failed.reason) from None

@@ -27,7 +27,7 @@ from haft_protocol.outcome import (
 from haftd.core.escapes import strip
 from haftd.core.termination import exit_clause
 from haftd.core.views import printable
-from haftd.host.launch.spawn import Exit
+from haftd.host.launch.launched_process import Exit
 from haftd.runtimes.base import (
     Call,
     Input,

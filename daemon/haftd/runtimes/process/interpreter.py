@@ -8,7 +8,7 @@ import msgspec
 
 from haft_protocol.outcome import Malformed
 from haft_protocol.states import Exit as ExitState
-from haftd.host.launch.spawn import Exit
+from haftd.host.launch.launched_process import Exit
 from haftd.runtimes.base import ToolFailed
 
 

@@ -23,7 +23,7 @@ from haft_protocol.outcome import (
 )
 from haft_protocol.questions import Question
 from haftd.core.termination import LOST, Termination
-from haftd.host.launch.spawn import Exit
+from haftd.host.launch.launched_process import Exit
 from haftd.runtimes.base import Call, RuntimeContext, StartFailed, ToolFailed, is_cancellation
 
 from .child import Child, Output

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from haftd.host.launch.spawn import Exit
+from haftd.host.launch.launched_process import Exit
 from haftd.host.limit_group import LimitGroup
 from haftd.host.process import rlimit_tag, usage
 from haftd.lazy_pattern import lazy_pattern
