@@ -438,18 +438,21 @@ def gate_memory(folder: str, path: str, argv: tuple[str, ...], env: Mapping[str,
 
     Raises OSError for more than Linux takes.
     """
-    texts = [folder, path, *argv, *[f"{name}={value}" for name, value in env.items()]]
-    encoded = [os.fsencode(text) for text in texts]
+    texts = [folder, path, *argv, *map("=".join, env.items())]
+    block = os.fsencode("\0".join(texts)) + b"\0"
+    sizes = [len(text) + 1 for text in texts]
+    if sum(sizes) != len(block):  # a character of several bytes
+        sizes = [len(os.fsencode(text)) + 1 for text in texts]
     arrays = _WORDS + 4 * 8
     argv_size = (len(argv) + 1) * 8
     begin = arrays + argv_size + (len(env) + 1) * 8
-    addresses = [*accumulate([len(text) + 1 for text in encoded], initial=begin)]
+    addresses = [*accumulate(sizes, initial=begin)]
     if addresses[-1] > _WORDS + _MAX_WORDS:
         raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
     end = 2 + len(argv)
     words = array("Q", [*addresses[:2], arrays, arrays + argv_size])
     words.extend([*addresses[2:end], 0, *addresses[end:-1], 0])
-    return words.tobytes() + b"\0".join(encoded) + b"\0"
+    return words.tobytes() + block
 
 
 def _filter_flags(confinement: Confinement) -> int:

@@ -12,6 +12,7 @@ import os
 import stat
 import struct
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from haftd.host.files.regular import open_regular
@@ -116,13 +117,10 @@ def resolve(argv0: str, env_path: str | None, cwd: str) -> str:
         if problem is not None:
             raise problem
         return path
-    searched = []
-    for folder in (os.defpath if env_path is None else env_path).split(os.pathsep):
-        if folder.startswith("/"):
-            path = f"{folder.rstrip('/')}/{argv0}"
-            if os.access(path, os.X_OK) and _unfit(path, is_executable=True) is None:
-                return path
-            searched.append(path)
+    searched = [folder + argv0 for folder in _folders(os.defpath if env_path is None else env_path)]
+    for path in searched:
+        if os.access(path, os.X_OK) and _unfit(path, is_executable=True) is None:
+            return path
     for path in searched:
         problem = _unfit(path)
         if problem is None:
@@ -139,6 +137,13 @@ def resolve(argv0: str, env_path: str | None, cwd: str) -> str:
         "Install it, name it by its full path, or give another PATH in `env`.",
         "program",
     )
+
+
+@lru_cache(maxsize=8)
+def _folders(env_path: str) -> tuple[str, ...]:
+    """Return the absolute folders of a PATH, each with a slash at its end."""
+    folders = env_path.split(os.pathsep)
+    return tuple(f"{folder.rstrip('/')}/" for folder in folders if folder.startswith("/"))
 
 
 def check_folder(cwd: str) -> None:

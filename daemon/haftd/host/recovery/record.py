@@ -63,6 +63,7 @@ _TEXT = frozenset({"boot", "mark", "cgroup", "session", "id", "tool", "command"}
 _NUMBERS = frozenset({"n", "pid", "ticks", "inode", "ns", "sid", "uid", "generation"})
 _OWN_LINES = frozenset({"others", "is_stopped"})
 _OF_START = tuple(name for name in Record._fields if name not in _OWN_LINES)
+_START = '{"t":"start",' + ",".join(f'"{name}":%s' for name in _OF_START) + "}"
 _NEEDED = frozenset({"n", "pid", "ticks", "inode", "boot", "ns", "mark"})
 
 
@@ -83,7 +84,13 @@ def end_line(mark: str) -> bytes:
 
 
 def start_line(record: Record) -> bytes:
-    return _encode({"t": "start", **{name: getattr(record, name) for name in _OF_START}})
+    # By hand in half the time of the encoder: it precedes each start.
+    values = [
+        encode_basestring_ascii(value) if type(value) is str else repr(value)
+        for value in record[: len(_OF_START)]
+    ]
+    body = (_START % tuple(values)).encode("ascii")
+    return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
 def stopped_line(mark: str) -> bytes:
