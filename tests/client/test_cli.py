@@ -137,13 +137,19 @@ def test_a_clean_environment_is_the_daemons(serve: Serve, capsys: Capture) -> No
         (["--click", "3,10"], {"mouse": {"row": 3, "col": 10, "action": "click"}}),
         (["--resize", "24x80"], {"resize": {"rows": 24, "cols": 80}}),
         (["--input", '{"line": ""}'], {"line": ""}),
-        (["--line", "y", "--secret"], {"line": "y", "secret": True}),
-        (["--text", "y", "--secret"], {"text": "y", "secret": True}),
+        (["--line", "-", "--secret"], {"line": "y", "secret": True}),
+        (["--text", "-", "--secret"], {"text": "y", "secret": True}),
+        (["--keys", "y", "--secret"], {"keys": ["y"], "secret": True}),
     ],
 )
 def test_each_form_of_input(
-    serve: Serve, capsys: Capture, arguments: list[str], sent: object
+    serve: Serve,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    sent: object,
 ) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"y")))
     daemon = serve(lambda request, peer: running())
     assert main(["apply", "a", *arguments]) == 0
     assert daemon.calls("apply")[0]["input"] == sent

@@ -173,9 +173,29 @@ def test_arguments_are_found_between_options(serve: Serve) -> None:
     assert (params["pattern"], params["ids"], params["max_matches"]) == ("x", ["a", "b"], 3)
 
 
-def test_a_secret_on_the_command_line_is_refused(
-    serve: Serve, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["canary"],
+        ["--", "canary"],
+        ["--text", "canary"],
+        ["--input", '"canary"'],
+        ["--line", "canary", "--secret"],
+        ["--text", "canary", "--secret"],
+        ["--paste", "canary", "--secret"],
+    ],
+)
+def test_a_secret_in_an_argument_is_refused_with_the_way_to_give_it(
+    serve: Serve, capsys: Capture, arguments: list[str]
 ) -> None:
+    daemon = serve(lambda request, peer: running("a", question=SECRET) | {"state": "waiting"})
+    assert main(["apply", "a", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert "other users can read command lines: give a secret as -" in err
+    assert "canary" not in err and daemon.calls("apply") == []
+
+
+def test_a_secret_for_a_question_that_wants_none_is_refused(serve: Serve, capsys: Capture) -> None:
     question = {**SECRET, "answer_type": {"type": "text"}}
     daemon = serve(lambda request, peer: running("a", question=question) | {"state": "waiting"})
     assert main(["apply", "a", "canary", "--secret"]) == 2

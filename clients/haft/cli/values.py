@@ -53,6 +53,11 @@ def read_arguments(
     return arguments
 
 
+SECRET_IN_ARGUMENT = (
+    "other users can read command lines: give a secret as -, by standard input or at a prompt"
+)
+
+
 def read_json(text: str, source: str) -> Any:
     """Read JSON from an option, or from standard input for `-`."""
     try:
@@ -64,9 +69,11 @@ def read_json(text: str, source: str) -> Any:
 def read_text(text: str, *, line: bool = False, secret: bool = False) -> str:
     """Return the text, or standard input for `-`: all, or one line without its end.
 
-    A secret is read without echo on a terminal.
+    A secret is read without echo on a terminal, and refused in an argument.
     """
     if text != "-":
+        if secret:
+            raise UsageError(SECRET_IN_ARGUMENT)
         return unicode(text, "an argument")
     if sys.stdin is None:
         raise UsageError("standard input is closed")

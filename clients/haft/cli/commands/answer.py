@@ -123,10 +123,6 @@ def _read(haft: Haft, inquiry: Inquiry, value: str | None) -> Any:
     question = inquiry.question
     secret = isinstance(question.answer_type, Secret)
     if value is not None:
-        if secret and value != "-":
-            raise UsageError(
-                "other users can read command lines: leave VALUE out, or give a secret as - by standard input"
-            )
         return read_answer(read_text(value, line=True, secret=secret), question)
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(

@@ -25,12 +25,19 @@ from ..read_options import (
     read_params,
 )
 from ..typed_states import answer_example, state_of
-from ..values import read_answer, read_json, read_place, read_size, read_text
+from ..values import (
+    SECRET_IN_ARGUMENT,
+    read_answer,
+    read_json,
+    read_place,
+    read_size,
+    read_text,
+)
 
 EPILOG = """\
 `-` in place of TEXT or ANSWER reads standard input: one line for --line and an answer, else all of
 it. --secret keeps the input out of logs, and with it `-` asks for the text on a terminal, without
-echo; --secret alone asks for the answer to a question that wants a secret. `haft answer ID` answers
+echo: others can read command lines, so TEXT and ANSWER are never secrets. --secret alone asks for the answer to a question that wants a secret. `haft answer ID` answers
 the same questions, and shows them first. A TEXT that begins with a dash is written with an equals
 sign: --line=-x.
 
@@ -85,7 +92,11 @@ def run(options: argparse.Namespace) -> int:
     if isinstance(form, dict) and secret:
         form["secret"] = True
     with connect(options) as haft:
-        content = {"input": form} if answer is None else _answer(haft, options, answer)
+        if answer is None:
+            _refuse_secret_answer(haft, options)
+            content: dict[str, object] = {"input": form}
+        else:
+            content = _answer(haft, options, answer)
         fields = {"id": options.id, **content, **read_params(options)}
         try:
             return print_state(
@@ -123,6 +134,15 @@ def _form(options: argparse.Namespace, secret: bool) -> object:
         case {"input": document}:
             return read_json(document, "--input")
     return forms or None
+
+
+def _refuse_secret_answer(haft: Haft, options: argparse.Namespace) -> None:
+    """Refuse an argument that would answer a question for a secret, as any plain text does."""
+    if all(getattr(options, name, "-") == "-" for name in ("text", "input")):
+        return
+    state = _state(haft, options.id)
+    if isinstance(state, Waiting) and isinstance(state.question.answer_type, Secret):
+        raise UsageError(SECRET_IN_ARGUMENT)
 
 
 def _state(haft: Haft, id: str) -> HandleState:
