@@ -6,16 +6,18 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from haft import __version__
 from haft.__main__ import main
-from haft.cli import setup_record
+from haft.cli import setup_findings, setup_record
 from haft.cli.manual import pages
 from haft.cli.setup_findings import check_setup_files
 from haft.cli.setup_record import SetupRecord
 from haft.installation import COMPLETIONS, completion
+from haft.usermanager import UserManager
 
 Capture = pytest.CaptureFixture[str]
 PARTS = ("completions", "man", "nvim")
@@ -234,3 +236,41 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(home: Path, capsys: Cap
 def test_an_unknown_part_names_the_known_ones(capsys: Capture) -> None:
     assert main(["setup", "completion"]) == 2
     assert "did you mean 'completions'" in capsys.readouterr().err.lower()
+
+
+class LoadedUnits:
+    def __init__(self, program: str) -> None:
+        self._program = program
+
+    def properties(self, unit: str, *names: str) -> dict[str, str]:
+        value = f"{{ path={self._program} ; argv[]={self._program} -m haftd ; ignore_errors=no }}"
+        return {"ExecStart": value} if self._program else {}
+
+
+@pytest.mark.parametrize(
+    ("program", "stale", "level", "words"),
+    [
+        ("/gone/python", 0, "problem", "runs /gone/python, which is missing"),
+        (sys.executable, 0, "", ""),
+        (sys.executable, 1, "note", f"from this installation's; the service runs {sys.executable}"),
+        (sys.executable, 2, "note", "a.socket and a.service in "),
+        ("", 1, "note", "a.socket in {folder} differs from this installation's"),
+    ],
+)
+def test_the_doctor_compares_units_on_disk_with_those_of_this_installation(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    program: str,
+    stale: int,
+    level: str,
+    words: str,
+) -> None:
+    units = {tmp_path / name: b"new" for name in ("a.socket", "a.service", "missing.service")}
+    for number, path in enumerate(list(units)[:2]):
+        path.write_bytes(b"old" if number < stale else b"new")
+    monkeypatch.setattr(setup_findings, "unit_contents", lambda manager, copy: units)
+    monkeypatch.setattr(setup_findings, "service_copy", lambda: None)
+    found = list(setup_findings.check_units(cast(UserManager, LoadedUnits(program))))
+    assert [finding.level for finding in found] == ([level] if level else [])
+    assert all(words.format(folder=tmp_path) in finding.message for finding in found)
+    assert not any(finding.message.endswith("runs ") for finding in found)

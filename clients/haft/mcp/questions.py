@@ -33,12 +33,13 @@ class InvalidContent(ValueError):
 def may_elicit(inquiry: Inquiry) -> bool:
     """Return True if the host's user may be asked by an elicitation in form mode.
 
-    A question to the model (`assistant`) is not for the user. MCP permits neither secrets nor addresses to
-    open in form mode: a user cannot distinguish the form from one that the host itself shows.
+    A question to the model (`assistant`) is not for the user. In form mode MCP permits neither questions for
+    secrets nor URLs to open (Elicitation, revision 2025-11-25): a user cannot tell such a form from one of
+    the host.
     """
     question = inquiry.question
-    is_harmless = not isinstance(question.answer_type, Secret) and question.url is None
-    return is_harmless and inquiry.target != "assistant"
+    is_permitted = not isinstance(question.answer_type, Secret) and question.url is None
+    return is_permitted and inquiry.target != "assistant"
 
 
 def build_elicitation(inquiry: Inquiry, *, has_mode: bool) -> dict[str, Any]:

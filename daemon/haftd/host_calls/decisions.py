@@ -32,7 +32,7 @@ MAX_PATH = 4096
 _MAX_URL = 8192
 """Characters of a URL: RFC 9110, section 4.1, recommends to support 8,000."""
 _MAX_RULES = 4
-"""Rules that a message about a denial shows; it tells how many more there are."""
+"""Rules that a message about a denial shows, with the number of the others."""
 _MAX_COMMAND = 200
 """Characters of a command in a message, longer ones end with an ellipsis."""
 _SCHEMES = ("http", "https")
@@ -124,7 +124,7 @@ def make_relative(path: str, root: str) -> str:
     if ".." in parts:
         raise HostCallError(
             "denied",
-            f"{shown(path)} has a `..`, whose meaning links change: write the path without it.",
+            f"{shown(path)} has a `..`, and links decide where that leads: write the path without it.",
         )
     return "/".join(parts)
 

@@ -67,6 +67,7 @@ def expose_properties(names: Iterable[str], dialect: Dialect) -> dict[str, str]:
         return exposed_by_name
     taken = set(originals)
     ambiguous = _find_ambiguous(taken)
+    # Sorted: the result must not depend on the order of the properties.
     for name in sorted(taken - exposed_by_name.keys()):
         exposed = _replace(name, first, rest)
         if name in ambiguous or exposed in taken or len(exposed) > MAX_LENGTH:
@@ -85,7 +86,7 @@ def map_to_originals(names: Iterable[str]) -> Mapping[str, str]:
     return _map_to_originals(originals)
 
 
-@lru_cache(maxsize=64)  # called for every tool call
+@lru_cache(maxsize=64)  # called for every tool call, with the properties of one of a few schemas
 def _map_to_originals(names: tuple[str, ...]) -> Mapping[str, str]:
     return MappingProxyType(
         {

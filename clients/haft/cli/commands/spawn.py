@@ -43,7 +43,7 @@ UNREAD = {"cursor": 0, "max_bytes": 0}
 """Params of a start whose reply is not shown: it has no output, and with a cursor neither output nor the
 end is marked as read in the session."""
 _END_S = 0.03
-"""Longest wait for the end of a program that has just printed something."""
+"""Longest wait for the end of a program that has just printed something: too short for a person to notice."""
 FOLDER_OPTIONS = ("--cwd", "--chdir", "--workdir", "-C", "-w")
 """Options by which env (-C), docker (-w) and others take the folder; haft takes `--root`."""
 VARIABLE_OPTIONS = ("--env", "-e")
@@ -78,15 +78,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--arg", action="append", metavar="KEY=VALUE", help="one argument of the tool"
     )
     parser.add_argument(
-        "--args", metavar="JSON", help="its arguments as one object (- reads stdin)"
+        "--args", metavar="JSON", help="the tool's arguments as one JSON object (- reads stdin)"
     )
     parser.add_argument(
         "--call-id",
         type=non_empty,
         metavar="ID",
-        help="a repeated call with it starts nothing twice",
+        help="the call's id: a second call with it starts nothing",
     )
-    parser.add_argument("--stdin-from", metavar="ID", help="the handle whose output is its input")
+    parser.add_argument(
+        "--stdin-from", metavar="ID", help="the handle whose output becomes the tool's input"
+    )
     parser.add_argument(
         "--clean-env", action="store_true", help="start in haftd's environment, not in this shell's"
     )
@@ -94,16 +96,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> None:
-    own_words, options.words = split_at_dashes(arguments)
-    parser.read(own_words, options)
+    words_before, options.words = split_at_dashes(arguments)
+    parser.read(words_before, options)
 
 
 def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str:
     """Return the error for words that the parser did not expect, with the command line that was
     probably meant.
 
-    The first guess that fits is taken. An option of env or docker is also an argument in the form
-    `--key value`, and an argument is also a word of a command, so each is looked for before the other.
+    The first guess that fits is taken, the narrower ones first: `--env A=1` could also be arguments of the
+    tool, and `key=value` a command.
     """
     tool, line = options.tool, shlex.join(words)
     name, is_joined, value = words[0].partition("=")

@@ -1,7 +1,7 @@
 """A launched child, the leader of its handle: from the gate to its exit status, with the daemon's descriptors.
 
-`LaunchedProcess.reap` alone takes a leader's exit status; `leaders` tells the reaper of other children
-which are to be left to it.
+`LaunchedProcess.reap` alone takes a leader's exit status. `leaders` shows the reaper of orphans which
+children are leaders.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kill the processes that a dead daemon left, and no other.
 1. One recovery at a time (`recover.lock`): the daemon that holds `daemon.lock`, or its guardian.
 2. Drop the records of another boot, pid namespace, user or home.
-3. Kill the processes in the handles' cgroups.
+3. Kill the processes in the handles' cgroups, and remove the cgroups.
 4. Open each record's process as a pidfd, verify its identity and stop it: stopped, it keeps its pid and its
    children. Then kill it with its descendants, group and session.
 5. Scan all processes for tags and kill the tagged ones, until two scans, 50 ms apart, find none. One scan is
@@ -161,8 +161,8 @@ class Recovery:
         self.is_scanned = False
         """Every process has been checked at least once."""
         self.possible_parent: int | None = None
-        """The last tagged process that was gone before it was stopped, or was found by its new pid: the last
-        of processes that fork and exit, unless a later scan finds none."""
+        """Pid of the last tagged process that was gone before it was stopped, or was found among new pids. It
+        may have forked, and is reported unless two clean scans follow."""
 
         self._closing = contextlib.ExitStack()
         self._closing.enter_context(_hold_lock(lock, patience_s, self.problems))
@@ -170,8 +170,8 @@ class Recovery:
         self.kill_set = KillSet(protected, time.monotonic() + patience_s)
         self._closing.callback(self.kill_set.close)
         self.ownership = Ownership(home, protected, instance=instance, live=live)
-        self._ours = [record for record in records if self._is_ours(record)]
-        self._dropped = tuple(record for record in records if not self._is_ours(record))
+        self._records = [record for record in records if self._belongs_here(record)]
+        self._dropped = tuple(record for record in records if not self._belongs_here(record))
         self.steps = self._steps()
         """The remaining steps; each yields the seconds to wait before the next one. The first yield comes
         right after the first scan."""
@@ -197,7 +197,7 @@ class Recovery:
         next(self.steps, None)
         return (
             self.is_scanned
-            and not self._ours
+            and not self._records
             and not (self.alive_marks or self.remains or self.unconfirmed or self.spared)
             and not (self.problems or self.kill_set.ended_count)
             and self.possible_parent is None
@@ -207,10 +207,10 @@ class Recovery:
         if not own_proc():
             self.problems.append("/proc is of another pid namespace: nothing was looked for")
             return
-        self.ownership.add_tags(record.mark for record in self._ours)
+        self.ownership.add_tags(record.mark for record in self._records)
         self._guard("living daemons", self._spare_living)
-        self._guard("cgroups", lambda: self._empty_cgroups(self._ours))
-        self._guard("records", lambda: self._end_records(self._ours))
+        self._guard("cgroups", lambda: self._empty_cgroups(self._records))
+        self._guard("records", lambda: self._end_records(self._records))
         try:
             yield from self._sweep()
         except OSError as error:
@@ -224,7 +224,7 @@ class Recovery:
         except OSError as error:
             self.problems.append(f"{stage}: {error}")
 
-    def _is_ours(self, record: Record) -> bool:
+    def _belongs_here(self, record: Record) -> bool:
         tag = ProcessTag.read(record.mark)
         return (
             tag is not None
@@ -235,10 +235,8 @@ class Recovery:
         )
 
     def _spare_living(self) -> None:
-        living = self.ownership.exempt_living_daemons()
-        if living:
-            pids = ", ".join(str(pid) for pid in living)
-            self.problems.append(f"process {pids} is a daemon without its lock; left alone")
+        for pid in self.ownership.exempt_living_daemons():
+            self.problems.append(f"process {pid} is a daemon without its lock; left alone")
 
     # Cgroups
 
@@ -259,14 +257,14 @@ class Recovery:
                 group.kill()
                 killed_groups.append(group)
             else:
-                self._empty_around_us(group)
+                self._kill_singly(group)
         for group in killed_groups:
             if not group.empty(self.exit_wait_s):
                 self._note_remains(group)
             elif not group.remove():
                 self.problems.append(f"the empty cgroup {group.name} cannot be removed")
 
-    def _empty_around_us(self, group: Cgroup) -> None:
+    def _kill_singly(self, group: Cgroup) -> None:
         """Kill the cgroup's processes one by one, except this process and its ancestors."""
         is_new = True
         while is_new and not self.kill_set.is_late():
@@ -401,7 +399,7 @@ class Recovery:
         lost: list[Record] = []
         keep: list[Record] = []
         reported: set[str] = set()
-        for record in self._ours:
+        for record in self._records:
             mark = record.mark
             reported.add(mark)
             if not self.ownership.covers(ProcessTag.read(mark)) or mark in self.spared.values():
