@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from haftd import composition
-from haftd.composition import _find_backend_problems, _installation, _programs
+from haftd.composition import _find_backend_problems, _list_installation, _programs
 from haftd.config.inquiry_settings import InquiryCommand, InquirySettings, LlmSettings
 from haftd.executions.calls import find_askpass
 
@@ -23,7 +23,7 @@ def test_the_users_site_packages_are_part_of_the_installation(
     """Python looks there before the installation, so a tool could plant a module for the next start."""
     monkeypatch.setattr(site, "ENABLE_USER_SITE", is_enabled)
     monkeypatch.setattr(site, "USER_SITE", "/home/me/.local/lib/python3/site-packages")
-    assert (str(site.USER_SITE) in list(_installation())) is is_enabled
+    assert (str(site.USER_SITE) in list(_list_installation())) is is_enabled
 
 
 @pytest.mark.parametrize("place", ["executable", "argv"])
@@ -36,7 +36,7 @@ def test_the_programs_beside_the_interpreter_or_the_script_are_part_of_the_insta
     program = str(tmp_path / "haftd")
     monkeypatch.setattr(sys, "executable", program if place == "executable" else "/none/python")
     monkeypatch.setattr(sys, "argv", ["haftd" if place == "executable" else program, "--socket"])
-    assert {str(tmp_path / name) for name in names} <= set(_installation())
+    assert {str(tmp_path / name) for name in names} <= set(_list_installation())
     assert find_askpass(_programs()) == str(tmp_path / "haft-askpass")
 
 

@@ -108,5 +108,5 @@ def test_roots_folders_count_as_roots_without_a_mapping_of_root(
 ) -> None:
     """In a user namespace with one user, `/` belongs to the overflow uid."""
     give_away(place.parents[3] / "real")
-    monkeypatch.setattr(ownership, "_unmapped", lambda: ANOTHER)
+    monkeypatch.setattr(ownership, "_read_unmapped_uid", lambda: ANOTHER)
     assert why_replaceable(str(place)) == ""

@@ -102,7 +102,7 @@ class Audit:
         self._failure = f"the audit log cannot be written: {error.strerror}"
 
     def _write(self, line: bytes) -> None:
-        fd = self._current(len(line))
+        fd = self._open_current(len(line))
         if self._has_partial_line:
             line = b"\n" + line
         written = os.write(fd, line)
@@ -110,7 +110,7 @@ class Audit:
         if self._has_partial_line:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def _current(self, size: int) -> int:
+    def _open_current(self, size: int) -> int:
         try:
             status = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116
         except FileNotFoundError:

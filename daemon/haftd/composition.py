@@ -82,7 +82,7 @@ from haftd.threads import run_in_thread
 from haftd.tools.calls.environment import Variables
 from haftd.tools.catalogue import USER_SHELL, Catalogue, Definitions
 from haftd.tools.definitions.definition import BUILTIN
-from haftd.tools.definitions.runtime_names import added_runtimes, runtime_problems
+from haftd.tools.definitions.runtime_names import find_added_runtimes, find_runtime_problems
 from haftd.tools.definitions.server_tools import ServedTool, ServerState
 from haftd.tools.projects.trust import Trust
 
@@ -178,7 +178,7 @@ def assemble(
                 *((parts.paths.runtime.folder,) if parts.paths.runtime.ours else ()),
             ),
             definitions=parts.paths.tools,
-            installed=tuple(way for path in _installation() for way in list_ways(path)),
+            installed=tuple(way for path in _list_installation() for way in list_ways(path)),
             modules=parts.paths.modules,
         ),
         secret_env=own.secret_env,
@@ -188,11 +188,11 @@ def assemble(
     )
 
     def backends(inquiry: InquirySettings) -> list[Backend]:
-        return _backends(inquiry, parts, clients, sessions, calls)
+        return _make_backends(inquiry, parts, clients, sessions, calls)
 
     inquiries = InquiryRouter(
         backends(parts.settings.inquiry),
-        ClientBackend(clients, lambda name: _members(sessions, name)),
+        ClientBackend(clients, lambda name: _list_members(sessions, name)),
         record=decided,
         cache=AnswerCache(turns.is_begun),
         timeouts=Timeouts(own.question_timeout_s, own.approval_timeout_s),
@@ -257,7 +257,7 @@ def assemble(
             lost=lost,
         ),
     )
-    catalogue.configure_servers(_states(parts.settings))
+    catalogue.configure_servers(_list_states(parts.settings))
     servers.start_eager(parts.settings.mcp)
     helpers = HelperRunner(calls)
     describer = Describer(helpers, catalogue.descriptions, handles, servers)
@@ -271,7 +271,7 @@ def assemble(
         inquiries=inquiries,
         supervisor=supervisor,
         runtimes={
-            **{name: PackageRuntime(entry) for name, entry in added_runtimes().items()},
+            **{name: PackageRuntime(entry) for name, entry in find_added_runtimes().items()},
             "stdio": ProcessRuntime(),
             "pty": TerminalRuntime(),
             "wasm": WasmRuntime(modules),
@@ -299,7 +299,7 @@ def assemble(
         problems=[
             *parts.problems,
             *_find_backend_problems(parts, parts.settings),
-            *runtime_problems(),
+            *find_runtime_problems(),
             *catalogue.problems,
         ],
     )
@@ -337,7 +337,7 @@ def _programs() -> tuple[str, str]:
     return sys.executable, sys.argv[0]
 
 
-def _installation() -> Iterator[str]:
+def _list_installation() -> Iterator[str]:
     """Yield the files and folders of the program that runs, which no sandboxed tool may change."""
     files = [getattr(module, "__file__", None) or "" for module in sys.modules.values()]
     for folder in sys.path:
@@ -353,16 +353,16 @@ def _installation() -> Iterator[str]:
                 yield path
 
 
-def _states(settings: Settings) -> Iterator[ServerState]:
+def _list_states(settings: Settings) -> Iterator[ServerState]:
     for name, server in settings.mcp.items():
         yield ServerState(name, server.tools)
 
 
-def _members(sessions: Sessions, name: str) -> list[Caller]:
+def _list_members(sessions: Sessions, name: str) -> list[Caller]:
     return [member for member in sessions.members(name) if isinstance(member, Caller)]
 
 
-def _backends(
+def _make_backends(
     inquiry: InquirySettings, parts: Parts, clients: Clients, sessions: Sessions, calls: Calls
 ) -> list[Backend]:
     def command() -> Backend:
@@ -381,7 +381,7 @@ def _backends(
         return LlmBackend(inquiry.llm, parts.environ)
 
     factories: dict[str, Callable[[], Backend]] = {
-        "client": lambda: ClientBackend(clients, lambda name: _members(sessions, name)),
+        "client": lambda: ClientBackend(clients, lambda name: _list_members(sessions, name)),
         "command": command,
         "llm": model,
         "static": lambda: StaticBackend(inquiry.static),
@@ -530,7 +530,7 @@ def _make_reloader(
             async with turn:
                 settings, problems, definitions = await run_in_thread(read)
                 changed = servers.replace(settings.mcp)
-                catalogue.configure_servers(_states(settings), changed)
+                catalogue.configure_servers(_list_states(settings), changed)
                 catalogue.apply(definitions)
                 before, applied = applied, settings
                 if settings.inquiry != before.inquiry:
@@ -551,7 +551,7 @@ def _make_reloader(
                 and getattr(settings, name) != getattr(parts.settings, name)
             ]
         unanswering = _find_backend_problems(parts, settings)
-        facts.problems = [*problems, *unanswering, *runtime_problems(), *catalogue.problems]
+        facts.problems = [*problems, *unanswering, *find_runtime_problems(), *catalogue.problems]
         log.info("reloaded", tools=len(catalogue), problems=len(facts.problems))
 
     return reload

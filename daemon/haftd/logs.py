@@ -89,14 +89,14 @@ def _redact(_logger: object, _method: str, event: Event) -> Event:
     return hidden
 
 
-def _one_line(_logger: object, _method: str, event: Event) -> Event:
+def _escape_control(_logger: object, _method: str, event: Event) -> Event:
     for key, value in event.items():
         if isinstance(value, str) and _CONTROL.search(value):
             event[key] = _CONTROL.sub(lambda m: ascii(m[0])[1:-1], value)
     return event
 
 
-def _prioritised(render: structlog.typing.Processor) -> structlog.typing.Processor:
+def _add_priority(render: structlog.typing.Processor) -> structlog.typing.Processor:
     def prefixed(logger: Any, method: str, event: Event) -> str:
         priority = _PRIORITY.get(str(event.get("level")), 6)
         return f"<{priority}>{render(logger, method, event)!s}"
@@ -166,16 +166,16 @@ def configure(
     if not journal:
         processors.append(structlog.processors.TimeStamper(fmt="iso", utc=True))
     if style == "console" or (style is None and terminal):
-        processors.append(_one_line)
+        processors.append(_escape_control)
         render: structlog.typing.Processor = structlog.dev.ConsoleRenderer(
             colors=terminal and "NO_COLOR" not in env, sort_keys=False
         )
     else:
         render = structlog.processors.JSONRenderer(ensure_ascii=True, default=repr)
-    processors.append(_prioritised(render) if journal else render)
+    processors.append(_add_priority(render) if journal else render)
     structlog.configure(
         processors=processors,
-        wrapper_class=structlog.make_filtering_bound_logger(_number(level)),
+        wrapper_class=structlog.make_filtering_bound_logger(_find_level(level)),
         logger_factory=lambda *_: sink,
         cache_logger_on_first_use=True,
     )
@@ -183,7 +183,7 @@ def configure(
     return sink
 
 
-def _number(level: LogLevel) -> int:
+def _find_level(level: LogLevel) -> int:
     return int(getattr(logging, level.upper()))
 
 

@@ -19,7 +19,7 @@ _MAX_LINKS = 40
 def why_replaceable(path: str) -> str:
     """Return the reason if another user could replace the file, else the empty string. Raises OSError."""
     for step, facts in steps(path):
-        if has_foreign_owner(facts) and facts.st_uid != _unmapped():
+        if has_foreign_owner(facts) and facts.st_uid != _read_unmapped_uid():
             return f"{step} belongs to the user with the number {facts.st_uid}"
         is_open = stat.S_ISDIR(facts.st_mode) and facts.st_mode & stat.S_IWOTH
         if is_open and not facts.st_mode & stat.S_ISVTX:
@@ -59,7 +59,7 @@ def steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 @cache
-def _unmapped() -> int:
+def _read_unmapped_uid() -> int:
     """Return the uid that stands for root in a user namespace without root, else -1."""
     try:
         with open("/proc/self/uid_map", "rb") as file:

@@ -114,13 +114,13 @@ class Upkeep:
     async def keep(self) -> str:
         """Restore removed files; return the reason after `_PATIENCE_S` without success."""
         while True:
-            await runtime_folder.watch(self._watched(), lambda: not self._check_whole())
+            await runtime_folder.watch(self._list_watched(), lambda: not self._check_whole())
             with trio.move_on_after(_PATIENCE_S):
-                await runtime_folder.watch(self._watched(), self._restore)
+                await runtime_folder.watch(self._list_watched(), self._restore)
             if not self._restore():
                 return self._why
 
-    def _watched(self) -> list[Path]:
+    def _list_watched(self) -> list[Path]:
         locks = [lock.path for lock in (self._lock, *self._state_locks)]
         return [*locks, self._journal.path, *(listener.path for listener in self.listeners)]
 
@@ -145,7 +145,9 @@ class Upkeep:
         """Restore removed files; return True if clients can find this daemon."""
         if self._check_whole():
             return True
-        gone = [str(path) for path in self._watched() if runtime_folder.read_inode(path) is None]
+        gone = [
+            str(path) for path in self._list_watched() if runtime_folder.read_inode(path) is None
+        ]
         try:
             runtime_folder.prepare(Path(self._paths.runtime.folder), ours=self._paths.runtime.ours)
             self._lock.restore()

@@ -14,7 +14,7 @@ from pathlib import Path
 from haftd.launch_spec import LaunchSpec
 from haftd.runtimes.wasm.plan import worker_launch
 from haftd.runtimes.wasm.worker import VARIABLE, Order, cached_name
-from haftd.tools.definitions.runtime_names import engine_version
+from haftd.tools.definitions.runtime_names import find_engine_version
 from tests.patience import PATIENCE_S
 from tests.running_daemon import RunningDaemon
 from tests.runtimes import modules
@@ -57,7 +57,7 @@ def _many_functions(count: int) -> str:
 def _name_of(module: Path) -> str:
     source = module.read_bytes()
     digest = sha256(source).hexdigest()
-    return cached_name(source, digest, engine_version(), has_fuel=False)
+    return cached_name(source, digest, find_engine_version(), has_fuel=False)
 
 
 def call(folder: Path, seconds: float, functions: int = _FUNCTIONS) -> Section:

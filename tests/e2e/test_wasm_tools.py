@@ -16,7 +16,7 @@ import pytest
 
 from haftd.host.launch import landlock
 from haftd.runtimes.wasm.worker import cached_name
-from haftd.tools.definitions.runtime_names import engine_version
+from haftd.tools.definitions.runtime_names import find_engine_version
 from tests.patience import PATIENCE_S
 from tests.running_daemon import RunningDaemon
 from tests.runtimes import modules
@@ -310,7 +310,7 @@ class Project:
     def compiled(self, module: str, *, has_fuel: bool = False) -> Path:
         source = (self.root / f"plug/{module}.wasm").read_bytes()
         digest = sha256(source).hexdigest()
-        return self.cache / cached_name(source, digest, engine_version(), has_fuel=has_fuel)
+        return self.cache / cached_name(source, digest, find_engine_version(), has_fuel=has_fuel)
 
     @property
     def cache(self) -> Path:

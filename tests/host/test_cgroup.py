@@ -179,7 +179,7 @@ def test_the_daemons_cgroup_is_found_through_the_mount_table(
         (place / "cgroup.procs").touch()
     filled = [(root, point.format(tmp=here)) for root, point in mounts]
     monkeypatch.setattr(cgroup, "_read_own_path", lambda controller: own)
-    monkeypatch.setattr(cgroup, "_mounts", lambda controller: iter(filled))
+    monkeypatch.setattr(cgroup, "_list_mounts", lambda controller: iter(filled))
     found = cgroup.find_own_cgroup()
     assert found == (None if folder is None else Path(folder.format(tmp=here)))
 

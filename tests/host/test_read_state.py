@@ -262,7 +262,7 @@ async def test_a_process_that_leaves_its_wait_during_the_look_is_busy(
 ) -> None:
     async with stage("bash", "-c", "read x; sleep 1000") as on:
         await on.until()
-        seen, kind = syscall_of(on.it.pid), read_state._kind
+        seen, kind = syscall_of(on.it.pid), read_state._read_kind
 
         def late(master: int) -> tuple[read_state.Kind, int | None]:
             on.type("\n")
@@ -270,7 +270,7 @@ async def test_a_process_that_leaves_its_wait_during_the_look_is_busy(
                 pass
             return kind(master)
 
-        monkeypatch.setattr(read_state, "_kind", late)
+        monkeypatch.setattr(read_state, "_read_kind", late)
         assert on.look().state == "busy"
 
 
@@ -289,7 +289,7 @@ async def test_a_process_that_returned_to_the_same_wait_during_the_look_is_busy(
     )
     async with stage(*python(*lines), cwd=tmp_path) as on:
         await on.until()
-        seen, kind = syscall_of(on.it.pid), read_state._kind
+        seen, kind = syscall_of(on.it.pid), read_state._read_kind
 
         def late(master: int) -> tuple[read_state.Kind, int | None]:
             (tmp_path / "fifo").write_bytes(b".")
@@ -297,16 +297,16 @@ async def test_a_process_that_returned_to_the_same_wait_during_the_look_is_busy(
                 pass
             return kind(master)
 
-        monkeypatch.setattr(read_state, "_kind", late)
+        monkeypatch.setattr(read_state, "_read_kind", late)
         assert on.look().state == "busy"
-        monkeypatch.setattr(read_state, "_kind", kind)
+        monkeypatch.setattr(read_state, "_read_kind", kind)
         await on.until(says="round")
 
 
 async def test_a_process_stopped_during_the_look_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     async with stage("cat") as on:
         await on.until()
-        kind = read_state._kind
+        kind = read_state._read_kind
 
         def late(master: int) -> tuple[read_state.Kind, int | None]:
             os.kill(on.it.pid, signal.SIGSTOP)
@@ -314,7 +314,7 @@ async def test_a_process_stopped_during_the_look_is_busy(monkeypatch: pytest.Mon
                 pass
             return kind(master)
 
-        monkeypatch.setattr(read_state, "_kind", late)
+        monkeypatch.setattr(read_state, "_read_kind", late)
         assert on.look().state == "busy"
 
 
@@ -395,7 +395,7 @@ def test_without_the_call_for_a_master_the_terminal_is_opened_by_name(
     master, slave = os.openpty()
     try:
         monkeypatch.setattr(read_state, "_TIOCGPTPEER", 0xFFFF)
-        opened = read_state._peer(master, os.ttyname(slave))
+        opened = read_state._open_peer(master, os.ttyname(slave))
         assert os.path.samestat(os.fstat(opened), os.fstat(slave))
         os.close(opened)
     finally:

@@ -89,7 +89,7 @@ def test_a_read_without_a_minimum_times_out(
         modes = termios.tcgetattr(slave)
         modes[6][termios.VMIN], modes[6][termios.VTIME] = least, tenths
         termios.tcsetattr(slave, termios.TCSANOW, modes)
-        assert read_state._kind(slave) == ("key", patience_ms)
+        assert read_state._read_kind(slave) == ("key", patience_ms)
     finally:
         os.close(master)
         os.close(slave)

@@ -318,5 +318,5 @@ async def test_an_unopenable_terminal_still_has_its_input_mode(
 
     async with stage("bash", "-c", "read -sp 'password: ' x") as on:
         await on.until(says="password")
-        monkeypatch.setattr(read_state, "_peer", refuse)
+        monkeypatch.setattr(read_state, "_open_peer", refuse)
         assert on.look() == ReadState("unknown", "secret")

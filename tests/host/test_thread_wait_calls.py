@@ -42,7 +42,7 @@ def judged(
         return [thread_wait._Watched(fd, fd) for fd in fds]
 
     monkeypatch.setattr(thread_wait, "_find_file", lambda pid, fd, inode, sought: FILES[fd])
-    monkeypatch.setattr(thread_wait, "_kind", lambda pid, file: file.kind)
+    monkeypatch.setattr(thread_wait, "_find_kind", lambda pid, file: file.kind)
     monkeypatch.setattr(thread_wait, "_read_registered", watched)
     call, args = SHAPES[shape], [0] * 6
     if shape == "poll":
@@ -95,7 +95,7 @@ def test_a_read_is_of_input_if_it_is_of_the_sought_file(
     monkeypatch: pytest.MonkeyPatch, fd: int, state: str, outward: bool
 ) -> None:
     monkeypatch.setattr(thread_wait, "_find_file", lambda pid, fd, inode, sought: FILES[fd])
-    monkeypatch.setattr(thread_wait, "_kind", lambda pid, file: file.kind)
+    monkeypatch.setattr(thread_wait, "_find_kind", lambda pid, file: file.kind)
     for call in {c for calls in syscalls.CALLS.values() for c in calls.values()}:
         if call.shape == "read":
             args = [8] * 6

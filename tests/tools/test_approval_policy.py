@@ -6,7 +6,7 @@ import pytest
 
 from haft_protocol.approvals import PolicedAction
 from haftd.methods.approval_gate import definition_key
-from haftd.tools.definitions.approval_policy import mode_of, render, run_modes
+from haftd.tools.definitions.approval_policy import find_mode, render, run_modes
 from haftd.tools.definitions.definition import Command, Each, Tool
 from tests.tools.definition_kit import read
 
@@ -34,7 +34,7 @@ ACTIONS: tuple[PolicedAction, ...] = ("spawn", "call", "fetch", "apply", "abort"
 )
 def test_each_action_has_its_mode(run: Any, modes: tuple[str, ...]) -> None:
     tool = Tool(name="t", file="t.toml", run=run)
-    assert tuple(mode_of(tool, action) for action in ACTIONS) == modes
+    assert tuple(find_mode(tool, action) for action in ACTIONS) == modes
     on_handles = dict(zip(ACTIONS[2:], modes[2:], strict=True))
     assert run_modes(tool) == {k: v for k, v in on_handles.items() if v != "unattended"}
 
@@ -56,7 +56,7 @@ def test_sandboxed_asks_for_a_tool_that_no_sandbox_holds(
 ) -> None:
     tool = read(f'[tools.t]\ncommand = "c"\nrun = "sandboxed"\n{definition}\n')[0]["t"]
     assert tool.is_confined is is_confined
-    assert mode_of(tool, "spawn") == ("unattended" if is_confined else "ask")
+    assert find_mode(tool, "spawn") == ("unattended" if is_confined else "ask")
 
 
 @pytest.mark.parametrize(
@@ -145,9 +145,9 @@ def test_a_result_is_reviewed_by_its_own_setting() -> None:
         tools, problems = read(
             f'[tools.x]\ncommand = "true"\nrun = {{ default = "edit" }}\nresult = "{word}"\n'
         )
-        assert problems == [] and mode_of(tools["x"], "result") == word
+        assert problems == [] and find_mode(tools["x"], "result") == word
     tools, _ = read('[tools.x]\ncommand = "true"\nrun = { default = "edit" }\n')
-    assert mode_of(tools["x"], "result") == "unattended"
+    assert find_mode(tools["x"], "result") == "unattended"
 
 
 def test_a_terminal_has_no_result_to_review() -> None:
@@ -163,7 +163,7 @@ def test_a_table_has_actions_and_modes_only() -> None:
         _, problems = read(f'[tools.x]\ncommand = "true"\nrun = {run}\n')
         assert len(problems) == 1
     tools, problems = read('[tools.x]\ncommand = "true"\nrun = { default = "ask" }\n')
-    assert problems == [] and mode_of(tools["x"], "call") == "ask"
+    assert problems == [] and find_mode(tools["x"], "call") == "ask"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from haft_protocol.errors import RpcError
 from haftd.tools.catalogue import TOOLPACK, Catalogue
-from haftd.tools.definitions.approval_policy import mode_of
+from haftd.tools.definitions.approval_policy import find_mode
 from haftd.tools.definitions.document import MAX_DOCUMENT_BYTES
 from haftd.tools.lists.tool_list import AWAIT, info
 from tests.host.sandbox_attempts import in_child_as
@@ -98,7 +98,7 @@ def modes(tools: Path, spoil: Path, mode: int) -> dict[str, str]:
     for moment in ("before", "afterwards"):
         for name in ("own", "run"):
             try:
-                found[f"{name} {moment}"] = mode_of(catalogue.find(name), "spawn")
+                found[f"{name} {moment}"] = find_mode(catalogue.find(name), "spawn")
             except RpcError:
                 found[f"{name} {moment}"] = "missing"
         spoil.chmod(mode)
@@ -106,7 +106,7 @@ def modes(tools: Path, spoil: Path, mode: int) -> dict[str, str]:
     spoil.chmod(0o700)
     found["problems"] = str([entry.message for entry in catalogue.problems])
     catalogue.reload()
-    found["own at last"] = mode_of(catalogue.find("own"), "spawn")
+    found["own at last"] = find_mode(catalogue.find("own"), "spawn")
     return found
 
 

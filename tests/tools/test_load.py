@@ -325,7 +325,7 @@ def test_an_unrunnable_definition_is_kept_with_the_reason(
 
 
 def test_a_module_is_a_problem_without_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime_names, "engine_folder", lambda: None)
+    monkeypatch.setattr(runtime_names, "find_engine_folder", lambda: None)
     tools, problems = read('[tools.x]\ncommand = "plug/a.wasm b"\n')
     assert "install `haftd[wasm]`" in tools["x"].unserved
     assert [p.key for p in problems] == ["tools.x.runtime"]

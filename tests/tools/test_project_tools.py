@@ -11,9 +11,9 @@ from haft_protocol.errors import RpcError
 from haftd.schemas import expose_names
 from haftd.tools import catalogue as catalogue_module
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.definitions.approval_policy import mode_of
+from haftd.tools.definitions.approval_policy import find_mode
 from haftd.tools.definitions.definition import Command
-from haftd.tools.projects.roots import Folder, HashedFile, canonical
+from haftd.tools.projects.roots import Folder, HashedFile, resolve_root
 from haftd.tools.projects.trust import Trust, TrustedFile, TrustedRoot
 
 
@@ -41,7 +41,7 @@ class Desk:
         return str(self.folder / root)
 
     def grant(self, root: str = "root") -> None:
-        path = canonical(self.root(root))
+        path = resolve_root(self.root(root))
         files = {
             one.name: TrustedFile(one.digest, one.data.decode())
             for one in Folder(path).read_files()
@@ -148,7 +148,7 @@ def test_a_taken_name_stays_the_users(desk: Desk, trusted: bool) -> None:
     if trusted:
         desk.grant()
     assert desk.runs("mine") == "mine"
-    assert mode_of(desk.catalogue.find("mine", desk.root()), "spawn") == "ask"
+    assert find_mode(desk.catalogue.find("mine", desk.root()), "spawn") == "ask"
     assert "evil" not in desk.runs("run")
     assert desk.refused("off").code == -32003
     assert desk.runs(SHOWN) == "dotted"
@@ -189,7 +189,7 @@ def test_no_action_is_freer_than_the_users_setting_for_all_tools(
     desk.write("a.toml", f'[tools.x]\ncommand = "a"\n{root}\n')
     desk.grant()
     tool = desk.catalogue.find("x", desk.root())
-    assert {action: mode_of(tool, action) for action in modes} == modes  # type: ignore[arg-type]
+    assert {action: find_mode(tool, action) for action in modes} == modes  # type: ignore[arg-type]
 
 
 def test_roots_do_not_mix(desk: Desk) -> None:
@@ -219,7 +219,7 @@ def test_a_fault_in_a_trusted_file_removes_no_other(desk: Desk) -> None:
     desk.write("b.toml", '[tools.y]\ncommand = "y"\n[tools.z]\nrows = 0\n')
     (desk.folder / "root/.haft/tools/c.toml").write_bytes(b"\xff")
     os.mkfifo(desk.folder / "root/.haft/tools/d.toml")
-    path = canonical(desk.root())
+    path = resolve_root(desk.root())
     files = {
         one.name: TrustedFile(one.digest, "")
         for one in Folder(path).read_files()

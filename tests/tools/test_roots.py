@@ -17,9 +17,9 @@ from haftd.tools.projects.roots import (
     Folder,
     HashedFile,
     RefusedFile,
-    canonical,
     find_project,
     hash_data,
+    resolve_root,
 )
 
 
@@ -36,7 +36,7 @@ def folder_of(root: Path) -> Path:
 
 def settled(root: Path) -> Folder:
     """A folder whose current content counts as settled."""
-    return Folder(canonical(str(root)), later)
+    return Folder(resolve_root(str(root)), later)
 
 
 def names(look: tuple[HashedFile | RefusedFile, ...]) -> dict[str, str]:
@@ -220,8 +220,8 @@ def test_recently_changed_files_are_read_again_despite_equal_times(
     file.write_bytes(b"a = 1")
     found = file.stat()
     changed = max(found.st_mtime_ns, found.st_ctime_ns)
-    folder = Folder(canonical(str(tmp_path)), lambda: changed + age_ns)
-    monkeypatch.setattr(roots, "_signature", lambda found: "of the same tick")
+    folder = Folder(resolve_root(str(tmp_path)), lambda: changed + age_ns)
+    monkeypatch.setattr(roots, "_make_signature", lambda found: "of the same tick")
     folder.read_files()
     file.write_bytes(b"a = 2")
     (one,) = folder.read_files()
@@ -234,7 +234,7 @@ def test_every_change_is_detected(tmp_path: Path, clock: object) -> None:
     file = folder_of(tmp_path) / "a.toml"
     file.write_bytes(b"a = 1")
     os.utime(file, ns=(1, 1))
-    folder = Folder(canonical(str(tmp_path)), clock)  # type: ignore[arg-type]
+    folder = Folder(resolve_root(str(tmp_path)), clock)  # type: ignore[arg-type]
     before = folder.read_files()
     assert folder.read_files() is before
     if clock is not time.time_ns:
@@ -256,7 +256,7 @@ def test_a_later_read_equals_a_first_read(
 ) -> None:
     root = tmp_path_factory.mktemp("root")
     tools = folder_of(root)
-    folder = Folder(canonical(str(root)))
+    folder = Folder(resolve_root(str(root)))
     for number, step in enumerate(steps):
         if step == "write":
             (tools / "a.toml").write_bytes(b"%d" % (number % 3))
@@ -268,4 +268,4 @@ def test_a_later_read_equals_a_first_read(
             assert folder.read_files() == ()
             tools.parent.unlink()
             (root / ".was").rename(tools.parent)
-        assert folder.read_files() == Folder(canonical(str(root))).read_files()
+        assert folder.read_files() == Folder(resolve_root(str(root))).read_files()

@@ -287,7 +287,7 @@ def test_a_program_is_asked_once_per_root() -> None:
     assert descriptions.lacks(definition, "/a")
     descriptions.learn(definition, "/a", "ended with exit code 3")
     assert not descriptions.lacks(definition, "/a") and descriptions.lacks(definition, "/b")
-    refusal = descriptions.refusal(definition, "/a", ())
+    refusal = descriptions.explain_refusal(definition, "/a", ())
     assert refusal is not None and refusal.kind == "spawn_failed"
     for words in (
         "exit code 3",
@@ -297,41 +297,46 @@ def test_a_program_is_asked_once_per_root() -> None:
         "haft reload",
     ):
         assert words in refusal.message
-    assert descriptions.problems([definition], "/a")[0].key == "tools.x"
+    assert descriptions.list_problems([definition], "/a")[0].key == "tools.x"
     descriptions.learn(
         definition, "/b", read_description(definition, say({"name": "x", "summary": "s"}))
     )
-    assert not descriptions.lacks(definition, "/a") and descriptions.of(definition).summary == "s"
-    assert descriptions.problems([definition], "/a") == ()
+    assert not descriptions.lacks(definition, "/a") and descriptions.get(definition).summary == "s"
+    assert descriptions.list_problems([definition], "/a") == ()
     descriptions.forget(definition)
-    assert descriptions.lacks(definition, "/a") and descriptions.of(definition) is definition
+    assert descriptions.lacks(definition, "/a") and descriptions.get(definition) is definition
 
 
 def test_a_hanging_program_is_asked_in_no_other_root() -> None:
     descriptions, definition = Descriptions(), asked()
     descriptions.learn(definition, "/a", "did not end within 10 s", anywhere=True)
     assert not descriptions.lacks(definition, "/a") and not descriptions.lacks(definition, "/b")
-    assert "did not end within 10 s" in descriptions.problems([definition], "/b")[0].message
+    assert "did not end within 10 s" in descriptions.list_problems([definition], "/b")[0].message
     descriptions.forget(definition)
     assert descriptions.lacks(definition, "/b")
 
 
 def test_an_optional_description_is_requested_once_and_may_be_missing() -> None:
     descriptions, definition = Descriptions(), asked('output = "outcome"', command="a")
-    assert descriptions.lacks(definition, "/a") and descriptions.problems([definition], "/a") == ()
-    assert descriptions.refusal(definition, "/a", ()) is None
+    assert (
+        descriptions.lacks(definition, "/a")
+        and descriptions.list_problems([definition], "/a") == ()
+    )
+    assert descriptions.explain_refusal(definition, "/a", ()) is None
     descriptions.learn(definition, "/a", "printed nothing")
-    assert not descriptions.lacks(definition, "/a") and descriptions.of(definition) is definition
-    refusal = descriptions.refusal(definition, "/a", {"p": 1})
+    assert not descriptions.lacks(definition, "/a") and descriptions.get(definition) is definition
+    refusal = descriptions.explain_refusal(definition, "/a", {"p": 1})
     assert refusal is not None and refusal.kind == "invalid_arguments"
     assert "takes no arguments" in refusal.message and "printed nothing" in refusal.message
-    assert descriptions.refusal(definition, "/a", ()) is None
-    assert [problem.key for problem in descriptions.problems([definition], "/a")] == ["tools.x"]
+    assert descriptions.explain_refusal(definition, "/a", ()) is None
+    assert [problem.key for problem in descriptions.list_problems([definition], "/a")] == [
+        "tools.x"
+    ]
     descriptions.forget(definition)
     assert descriptions.lacks(definition, "/a")
     given = asked('output = "outcome"\nparameters.p.default = 5', command="a")
     descriptions.learn(given, "/a", "printed nothing")
-    assert descriptions.refusal(given, "/a", {"p": 1}) is None
+    assert descriptions.explain_refusal(given, "/a", {"p": 1}) is None
 
 
 def test_remembered_answers_of_roots_are_bounded() -> None:
@@ -347,7 +352,7 @@ def test_a_definitions_answer_is_forgotten_with_it() -> None:
     for _ in range(3):
         definition = asked()
         descriptions.learn(definition, "/", read_description(definition, say({"name": "x"})))
-        assert descriptions.of(definition) is not definition
+        assert descriptions.get(definition) is not definition
     del definition
     assert len(descriptions._described) == 0
 
@@ -365,12 +370,12 @@ def test_two_definitions_of_one_binary_stand_beside_each_other() -> None:
 def test_an_older_program_without_an_answer_is_no_problem() -> None:
     descriptions, definition = Descriptions(), tool(OLDER + 'command = "a {{context}}"')
     descriptions.learn(definition, "/a", "printed no description of tools")
-    assert descriptions.refusal(definition, "/a", ()) is None and not descriptions.lacks(
+    assert descriptions.explain_refusal(definition, "/a", ()) is None and not descriptions.lacks(
         definition, "/a"
     )
     assert (
-        descriptions.problems([definition], "/a") == ()
-        and descriptions.failures([definition]) == ()
+        descriptions.list_problems([definition], "/a") == ()
+        and descriptions.list_failures([definition]) == ()
     )
 
 

@@ -125,7 +125,7 @@ def test_an_unwritable_store_is_unchanged(path: Path, monkeypatch: pytest.Monkey
 
 def test_a_concurrent_writer_gets_an_error_without_waiting(path: Path) -> None:
     store = Trust(str(path))
-    with store._locked(), pytest.raises(TrustFault, match="try again"):
+    with store._lock(), pytest.raises(TrustFault, match="try again"):
         Trust(str(path)).grant("/r", one())
     store.grant("/r", one())
 

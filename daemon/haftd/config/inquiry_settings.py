@@ -85,7 +85,7 @@ COMMAND: dict[str, Reader] = {
 }
 
 
-def _inquiry_command(value: object) -> InquiryCommand:
+def _read_command(value: object) -> InquiryCommand:
     if not isinstance(value, dict):
         raise InvalidField((), "it must be a table of `argv` and `timeout_s`")
     fields = read_table(value, COMMAND)
@@ -96,7 +96,7 @@ def _inquiry_command(value: object) -> InquiryCommand:
     return InquiryCommand(**fields)
 
 
-def _answers(value: object) -> dict[str, dict[str, Answer]]:
+def _read_answers(value: object) -> dict[str, dict[str, Answer]]:
     if not isinstance(value, dict):
         raise InvalidField((), "it must be a table of tools")
     for tool, answers in value.items():
@@ -108,13 +108,13 @@ def _answers(value: object) -> dict[str, dict[str, Answer]]:
     return value
 
 
-def _provider(value: object) -> str:
+def _read_provider(value: object) -> str:
     if value not in get_args(ProviderName):
         raise InvalidField((), f"it must be one of {', '.join(get_args(ProviderName))}")
     return str(value)
 
 
-def _url(value: object) -> str:
+def _read_url(value: object) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"[\x21-\x7e]{1,1000}", value):
         raise InvalidField((), "it must be a URL")
     try:
@@ -141,8 +141,8 @@ _MODEL_KEYS: dict[str, Reader] = {
 }
 """Keys that a tool's definition may override."""
 LLM: dict[str, Reader] = {
-    "provider": _provider,
-    "url": _url,
+    "provider": _read_provider,
+    "url": _read_url,
     "key_env": text(
         r"[A-Za-z_][A-Za-z0-9_]{0,200}", "the name of an environment variable, not the key itself"
     ),
@@ -162,7 +162,7 @@ def read_model_settings(value: Mapping[str, object], settings: LlmSettings) -> L
     return msgspec.structs.replace(settings, **fields)
 
 
-def _llm(value: object) -> LlmSettings:
+def _read_llm(value: object) -> LlmSettings:
     if not isinstance(value, dict):
         raise InvalidField((), "it must be a table with `provider` and `model`")
     if "key" in value or "api_key" in value:
@@ -196,9 +196,9 @@ def _is_confidential(url: str) -> bool:
 
 INQUIRY: dict[str, Reader] = {
     "backends": texts("client", "command", "static", "llm"),
-    "command": _inquiry_command,
-    "llm": _llm,
-    "static": _answers,
+    "command": _read_command,
+    "llm": _read_llm,
+    "static": _read_answers,
 }
 """Readers by key."""
 SECTIONS = frozenset({"command", "llm", "static"})

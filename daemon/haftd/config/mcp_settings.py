@@ -49,15 +49,15 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
         return (*self.command, *self.args)
 
     def __repr__(self) -> str:
-        return f"McpServer(command={self.command[:1]!r}, url={_shown_url(self.url)!r}, …)"
+        return f"McpServer(command={self.command[:1]!r}, url={_shorten_url(self.url)!r}, …)"
 
 
-def _shown_url(url: str) -> str:
+def _shorten_url(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname or ''}" if url else ""
 
 
-def _command(value: object) -> tuple[str, ...]:
+def _read_command(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         try:
             value = shlex.split(value)
@@ -69,13 +69,13 @@ def _command(value: object) -> tuple[str, ...]:
     return words
 
 
-def _args(value: object) -> tuple[str, ...]:
+def _read_args(value: object) -> tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
     raise InvalidField((), "it must be a list of texts")
 
 
-def _env(value: object) -> Mapping[str, str | bool]:
+def _read_env(value: object) -> Mapping[str, str | bool]:
     if not isinstance(value, dict):
         raise InvalidField((), "it must be a table of texts")
     for name, item in value.items():
@@ -88,13 +88,13 @@ def _env(value: object) -> Mapping[str, str | bool]:
     return value
 
 
-def _cwd(value: object) -> str:
+def _read_cwd(value: object) -> str:
     if isinstance(value, str) and (value.startswith(("/", "~/")) or value == "~"):
         return str(PurePosixPath(value))
     raise InvalidField((), "it must be an absolute path, or one that begins with `~/`")
 
 
-def _url(value: object) -> str:
+def _read_url(value: object) -> str:
     try:
         parts = urlsplit(value if isinstance(value, str) else "")
         _ = parts.port
@@ -111,7 +111,7 @@ def _url(value: object) -> str:
     return str(value)
 
 
-def _headers(value: object) -> Mapping[str, str]:
+def _read_headers(value: object) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise InvalidField((), "it must be a table of texts")
     for name, item in value.items():
@@ -122,11 +122,11 @@ def _headers(value: object) -> Mapping[str, str]:
     return value
 
 
-def _tools(value: object) -> Literal["all"] | tuple[str, ...]:
-    return "all" if value == "all" else _args(value)
+def _read_tools(value: object) -> Literal["all"] | tuple[str, ...]:
+    return "all" if value == "all" else _read_args(value)
 
 
-def _one_of(*allowed: str) -> Reader:
+def _make_choice_reader(*allowed: str) -> Reader:
     def read(value: object) -> Any:
         if value in allowed:
             return value
@@ -137,15 +137,15 @@ def _one_of(*allowed: str) -> Reader:
 
 
 MCP: dict[str, Reader] = {
-    "command": _command,
-    "args": _args,
-    "env": _env,
-    "cwd": _cwd,
-    "url": _url,
-    "headers": _headers,
-    "tools": _tools,
-    "start": _one_of("lazy", "eager"),
-    "era": _one_of("auto", "legacy", "modern"),
+    "command": _read_command,
+    "args": _read_args,
+    "env": _read_env,
+    "cwd": _read_cwd,
+    "url": _read_url,
+    "headers": _read_headers,
+    "tools": _read_tools,
+    "start": _make_choice_reader("lazy", "eager"),
+    "era": _make_choice_reader("auto", "legacy", "modern"),
     "startup_s": number(0.1, 3600, whole=False),
     "call_s": number(0.1, 31_536_000, whole=False),
 }

@@ -29,7 +29,7 @@ from haftd.tools.definitions.parameters import InvalidField
 from .inquiry_settings import INQUIRY, SECTIONS, InquirySettings, check_backends
 from .mcp_settings import McpServer, read_server
 from .options import ConfigError, Paths
-from .values import Reader, is_loopback, number, size, texts, unknown
+from .values import Reader, explain_unknown, is_loopback, number, size, texts
 
 _MIB = 1024 * 1024
 
@@ -106,7 +106,7 @@ def load_settings(paths: Paths, before: Settings | None = None) -> tuple[Setting
     """
     problems: list[Problem] = []
     sections: dict[str, dict[str, Any]] = {}
-    files, is_complete = _files(paths)
+    files, is_complete = _list_files(paths)
     for path in files:
         try:
             document = read(path)
@@ -128,20 +128,20 @@ def load_settings(paths: Paths, before: Settings | None = None) -> tuple[Setting
                     f"the configuration file {path} cannot be read: {error}"
                 ) from None
             continue
-        for section, values in _sections(document, problems):
+        for section, values in _read_sections(document, problems):
             sections.setdefault(section, {}).update(values)
-    settings = _settings(sections, paths.config, problems)
+    settings = _make_settings(sections, paths.config, problems)
     if before is not None and not is_complete:
-        settings = _completed(settings, sections, before)
+        settings = _complete(settings, sections, before)
     return settings, problems
 
 
-def _completed(settings: Settings, read: Collection[str], before: Settings) -> Settings:
+def _complete(settings: Settings, read: Collection[str], before: Settings) -> Settings:
     kept = {name: getattr(before, name) for name in Settings.__struct_fields__ if name not in read}
     return structs.replace(settings, **{**kept, "mcp": {**before.mcp, **settings.mcp}})
 
 
-def _files(paths: Paths) -> tuple[list[Path], bool]:
+def _list_files(paths: Paths) -> tuple[list[Path], bool]:
     """Return the files, and False if the folder of definitions cannot be read."""
     try:
         return [Path(paths.config), *list_definition_files(Path(paths.tools))], True
@@ -149,13 +149,13 @@ def _files(paths: Paths) -> tuple[list[Path], bool]:
         return [Path(paths.config)], False
 
 
-def _cgroup(value: object) -> str:
+def _read_cgroup(value: object) -> str:
     if isinstance(value, str) and (value in ("auto", "off") or value.startswith("/")):
         return value
     raise InvalidField((), f'it is {shown(value)}; it must be "auto", "off" or an absolute path')
 
 
-def _host(value: object) -> str:
+def _read_host(value: object) -> str:
     if isinstance(value, str) and (value == "localhost" or is_loopback(value)):
         return value
     raise InvalidField(
@@ -168,7 +168,7 @@ _HOST_NAME = lazy_pattern(
 )
 
 
-def _hosts(value: object) -> tuple[str, ...]:
+def _read_hosts(value: object) -> tuple[str, ...]:
     names = texts()(value)
     for name in names:
         if not _HOST_NAME.fullmatch(name):
@@ -195,7 +195,7 @@ KEYS: dict[str, dict[str, Reader]] = {
         "approval_timeout_s": number(0, 31_536_000, whole=False),
         "question_timeout_s": number(0, 31_536_000, whole=False),
         "secret_env": texts(),
-        "cgroup": _cgroup,
+        "cgroup": _read_cgroup,
     },
     "spool": {
         "memory": size(4096, 1024 * _MIB),
@@ -204,9 +204,9 @@ KEYS: dict[str, dict[str, Reader]] = {
     },
     "websocket": {
         "port": number(0, 65535),
-        "host": _host,
+        "host": _read_host,
         "origins": texts(),
-        "hosts": _hosts,
+        "hosts": _read_hosts,
     },
     "inquiry": INQUIRY,
     "toolpack": {"enable": texts(*TOOLPACK)},
@@ -214,23 +214,25 @@ KEYS: dict[str, dict[str, Reader]] = {
 _OTHER_SECTIONS = ("tools", "conversation", "mcp")
 
 
-def _sections(document: Document, problems: list[Problem]) -> list[tuple[str, dict[str, Any]]]:
+def _read_sections(document: Document, problems: list[Problem]) -> list[tuple[str, dict[str, Any]]]:
     """Return a file's sections with their valid values; faults go to `problems`."""
     foreign = "conversation" in document.data
     sections = []
     for section, values in document.data.items():
         if section == "mcp":
-            sections.append((section, _mcp(document, values, problems)))
+            sections.append((section, _read_servers(document, values, problems)))
         elif section in KEYS:
-            sections.append((section, _values(document, section, values, problems)))
+            sections.append((section, _read_values(document, section, values, problems)))
         elif section not in _OTHER_SECTIONS and not foreign:
             problems.append(
-                document.problem((section,), unknown(section, (*KEYS, *_OTHER_SECTIONS), "section"))
+                document.problem(
+                    (section,), explain_unknown(section, (*KEYS, *_OTHER_SECTIONS), "section")
+                )
             )
     return sections
 
 
-def _values(
+def _read_values(
     document: Document, section: str, values: object, problems: list[Problem]
 ) -> dict[str, Any]:
     """Return the valid values of a section; a fault of `websocket` adds the key `off`."""
@@ -241,20 +243,22 @@ def _values(
     settings: dict[str, Any] = {}
     for key, value in values.items():
         if key not in readers:
-            problems.append(document.problem((section, key), unknown(key, tuple(readers), "key")))
+            problems.append(
+                document.problem((section, key), explain_unknown(key, tuple(readers), "key"))
+            )
             continue
         try:
             settings[key] = readers[key](value)
         except InvalidField as wrong:
             path = (section, key, *wrong.path)
-            message = f"{wrong.message}; {_fallback(section, key)}"
+            message = f"{wrong.message}; {_explain_fallback(section, key)}"
             problems.append(document.problem(path, message))
             if section == "websocket":
                 settings["off"] = True
     return settings
 
 
-def _fallback(section: str, key: str) -> str:
+def _explain_fallback(section: str, key: str) -> str:
     if section == "websocket":  # never listen at an unintended address or for unintended origins
         return "the WebSocket stays off"
     if section == "inquiry" and key in SECTIONS:
@@ -262,7 +266,7 @@ def _fallback(section: str, key: str) -> str:
     return "the default is used"
 
 
-def _mcp(document: Document, values: object, problems: list[Problem]) -> dict[str, Any]:
+def _read_servers(document: Document, values: object, problems: list[Problem]) -> dict[str, Any]:
     if not isinstance(values, dict):
         problems.append(document.problem(("mcp",), "it must be a table of servers"))
         return {}
@@ -276,7 +280,9 @@ def _mcp(document: Document, values: object, problems: list[Problem]) -> dict[st
     return servers
 
 
-def _settings(sections: dict[str, dict[str, Any]], file: str, problems: list[Problem]) -> Settings:
+def _make_settings(
+    sections: dict[str, dict[str, Any]], file: str, problems: list[Problem]
+) -> Settings:
     websocket = dict(sections.get("websocket", {}))
     off = websocket.pop("off", False)
     return Settings(

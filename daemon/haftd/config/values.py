@@ -82,7 +82,7 @@ def texts(*allowed: str) -> Callable[[object], tuple[str, ...]]:
 def read_table(value: Mapping[str, object], readers: Mapping[str, Reader]) -> dict[str, Any]:
     """Return the settings of a table with these keys and no others; raise `InvalidField`."""
     if strange := sorted(value.keys() - readers.keys()):
-        raise InvalidField((strange[0],), unknown(strange[0], tuple(readers), "key"))
+        raise InvalidField((strange[0],), explain_unknown(strange[0], tuple(readers), "key"))
     fields = {}
     for key, item in value.items():
         try:
@@ -92,7 +92,7 @@ def read_table(value: Mapping[str, object], readers: Mapping[str, Reader]) -> di
     return fields
 
 
-def unknown(name: str, names: Sequence[str], noun: str) -> str:
+def explain_unknown(name: str, names: Sequence[str], noun: str) -> str:
     """Return the message for an unknown name, with a similar one of `names` as a hint.
 
     `noun` is the kind of name, such as `key`; the caller shows the name itself.

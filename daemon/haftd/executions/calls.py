@@ -45,7 +45,7 @@ from haftd.tools.calls.environment import build, find_granted_variables, make_ca
 from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
 from haftd.tools.definitions.access import ALWAYS_INHERITED, NOTHING, AccessPolicy
 from haftd.tools.definitions.definition import Tool
-from haftd.tools.definitions.runtime_names import MEDIATED, served_names
+from haftd.tools.definitions.runtime_names import MEDIATED, list_served_names
 from haftd.tools.definitions.server_tools import find_server
 
 log = structlog.get_logger("haftd.executions.calls")
@@ -273,7 +273,7 @@ class Calls(msgspec.Struct):
     def sandbox_refusal(self, tool: Tool, root: str) -> str:
         """Return the sentence with which a start in the root refuses the tool's rules, or an empty
         string; a runtime that a template chooses counts as `stdio`."""
-        runtime = tool.runtime if tool.runtime in served_names() else "stdio"
+        runtime = tool.runtime if tool.runtime in list_served_names() else "stdio"
         try:
             policy = policy_in_force(tool, root, self.settings.environ)
             sandbox = make_sandbox(tool, policy, root, runtime)

@@ -30,9 +30,9 @@ from haftd.tools.calls.environment import path_of
 from haftd.tools.calls.resolve import CallContext, ResolvedCall, resolve
 from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.definitions.approval_policy import mode_of, run_modes
+from haftd.tools.definitions.approval_policy import find_mode, run_modes
 from haftd.tools.definitions.definition import Tool
-from haftd.tools.projects.roots import canonical
+from haftd.tools.projects.roots import resolve_root
 from haftd.tools.templates.template import argument_of
 
 from .calls import Calls, LaunchSettings, Prepared
@@ -120,7 +120,7 @@ class Starter(msgspec.Struct):
         resolved = resolve(tool, args, context)
         if not tool.is_builtin and resolved.runtime not in self.runtimes:
             raise unsupported_runtime(tool.name, tool.runtime, "this daemon was built without it")
-        if resolved.launch.terminal and mode_of(tool, "result") != "unattended":
+        if resolved.launch.terminal and find_mode(tool, "result") != "unattended":
             why = "what a terminal shows is seen as it goes, and its definition wants its result reviewed"
             raise unsupported_runtime(tool.name, "pty", why)
         return args, resolved
@@ -191,7 +191,7 @@ class Starter(msgspec.Struct):
 
 def _runs_in(tool: Tool, root: str) -> str:
     """Return the working folder: a tool of a root above `root` runs there."""
-    return root if tool.root is None or canonical(root) == tool.root else tool.root
+    return root if tool.root is None or resolve_root(root) == tool.root else tool.root
 
 
 def _settings(

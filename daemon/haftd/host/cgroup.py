@@ -23,7 +23,7 @@ def _unescape(field: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
 
 
-def _mounts(controller: str = "") -> Iterator[tuple[str, str]]:
+def _list_mounts(controller: str = "") -> Iterator[tuple[str, str]]:
     """Yield (root, mount point) of each hierarchy of version 2, or of a controller's of version 1."""
     with open("/proc/self/mountinfo", "rb") as file:
         for line in file:
@@ -54,7 +54,7 @@ def find_own_cgroup(controller: str = "") -> Path | None:
     own = _read_own_path(controller)
     if own is None or own.startswith("/.."):
         return None
-    for root, point in _mounts(controller):
+    for root, point in _list_mounts(controller):
         if root == "/" or own == root or own.startswith(root + "/"):
             inner = own if root == "/" else own[len(root) :]
             folder = Path(point + inner) if inner not in ("", "/") else Path(point)
@@ -92,7 +92,7 @@ def find_base(setting: str, *, declared: bool = False) -> Path | None:
     base = Path(setting)
     if not base.is_absolute() or not (base / "cgroup.procs").exists():
         raise FileNotFoundError(f"{setting} is not a cgroup of version 2")
-    if not any(base.is_relative_to(point) for _, point in _mounts()):
+    if not any(base.is_relative_to(point) for _, point in _list_mounts()):
         raise FileNotFoundError(f"{setting} is not in a cgroup hierarchy of version 2")
     if not os.access(base, os.W_OK):
         raise PermissionError(f"{setting} cannot be written to")
@@ -120,7 +120,7 @@ class Cgroup(NamedTuple):
     def procs(self) -> list[int]:
         """Return the pids here and below, without those of other namespaces."""
         pids: list[int] = []
-        for folder in self._tree():
+        for folder in self._walk_tree():
             with contextlib.suppress(OSError):
                 text = (folder / "cgroup.procs").read_bytes()
                 pids += [int(line) for line in text.split() if line != b"0"]
@@ -128,15 +128,15 @@ class Cgroup(NamedTuple):
 
     def is_populated(self) -> bool:
         """True if a living process is here or below, also one of another pid namespace."""
-        events = self._events()
+        events = self._read_events()
         # Version 1 has no events.
         return b"populated 1" in events if events else bool(self.procs())
 
     def is_frozen(self) -> bool:
         """True once all processes have stopped; False in version 1."""
-        return b"frozen 1" in self._events()
+        return b"frozen 1" in self._read_events()
 
-    def _events(self) -> bytes:
+    def _read_events(self) -> bytes:
         try:
             return (self.path / "cgroup.events").read_bytes()
         except OSError:
@@ -195,7 +195,7 @@ class Cgroup(NamedTuple):
 
     def remove(self) -> bool:
         """Remove the cgroup and those below; return False if one has a process left."""
-        for folder in reversed(list(self._tree())):
+        for folder in reversed(list(self._walk_tree())):
             with contextlib.suppress(OSError):
                 folder.rmdir()
         return not self.path.exists()
@@ -209,7 +209,7 @@ class Cgroup(NamedTuple):
         os.read(fd, 4096)  # POLLPRI reports changes after this read
         return fd
 
-    def _tree(self) -> Iterator[Path]:
+    def _walk_tree(self) -> Iterator[Path]:
         for folder, below, _files in os.walk(self.path):
             below.sort()
             yield Path(folder)
@@ -234,7 +234,7 @@ def is_ours(path: Path, home: str) -> bool:
     named = path.is_absolute() and path.name.startswith(f"{PREFIX}{home}.")
     if not named or ".." in path.parts or not (path / "cgroup.events").exists():
         return False
-    return any(path.is_relative_to(point) for _, point in _mounts())
+    return any(path.is_relative_to(point) for _, point in _list_mounts())
 
 
 def leftovers(base: Path, home: str) -> list[Cgroup]:

@@ -66,13 +66,13 @@ class HostCalls:
         self._http = Http(access, self._redaction)
         own = self._files
         self._methods: dict[str, Callable[[bytes], Awaitable[Any]]] = {
-            "fs.read": self._in_thread(files.Read, own.read),
-            "fs.write": self._in_thread(files.Write, own.write),
-            "fs.exists": self._in_thread(files.Place, own.exists),
-            "fs.list_dir": self._in_thread(files.Place, own.list_dir),
-            "fs.metadata": self._in_thread(files.Metadata, own.metadata),
-            "fs.delete": self._in_thread(files.Place, own.delete),
-            "fs.rename": self._in_thread(files.Rename, own.rename),
+            "fs.read": self._run_in_thread(files.Read, own.read),
+            "fs.write": self._run_in_thread(files.Write, own.write),
+            "fs.exists": self._run_in_thread(files.Place, own.exists),
+            "fs.list_dir": self._run_in_thread(files.Place, own.list_dir),
+            "fs.metadata": self._run_in_thread(files.Metadata, own.metadata),
+            "fs.delete": self._run_in_thread(files.Place, own.delete),
+            "fs.rename": self._run_in_thread(files.Rename, own.rename),
             "fs.grep": self._grep,
             "http.get": lambda raw: self._http.get(_decode_params(raw, http.Get)),
             "http.post": lambda raw: self._http.post(_decode_params(raw, http.Post)),
@@ -113,12 +113,12 @@ class HostCalls:
             )
         return await method(bytes(request.params))
 
-    def _in_thread(
+    def _run_in_thread(
         self, kind: type[P], work: Callable[[P], Any]
     ) -> Callable[[bytes], Awaitable[Any]]:
         async def call(raw: bytes) -> Any:
             params = _decode_params(raw, kind)
-            return await self._with_files(lambda: work(params))
+            return await self._use_files(lambda: work(params))
 
         return call
 
@@ -130,11 +130,11 @@ class HostCalls:
             return over
 
         try:
-            return await self._with_files(search.Search(self._files, params, is_over).run)
+            return await self._use_files(search.Search(self._files, params, is_over).run)
         finally:
             over = True
 
-    async def _with_files(self, work: Callable[[], Any]) -> Any:
+    async def _use_files(self, work: Callable[[], Any]) -> Any:
         """Return the result of `work`, done in a thread, which goes on after a timeout or cancellation."""
 
         def guarded() -> Any:
@@ -150,7 +150,7 @@ class HostCalls:
         if "\0" in "".join((params.program, *params.args)):
             raise HostCallError("invalid", "An argument has a NUL byte.")
         variables = require_command(self._access, params.program, params.args)
-        folder = await self._with_files(lambda: self._files.working_folder(params.cwd))
+        folder = await self._use_files(lambda: self._files.working_folder(params.cwd))
         result = await self._run(params, variables, folder)
         self._redaction.use(name for name in variables if name in self._access.private)
         result.stdout = self._redaction.redact_text(result.stdout)

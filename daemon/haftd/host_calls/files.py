@@ -155,7 +155,7 @@ class Files:
                 "too_large", f"One write has {MAX_READ:,} bytes at most: go on with `append`."
             )
         if params.parents:
-            self._make_folders(self._relative(params.path).rpartition("/")[0])
+            self._make_folders(self._make_relative(params.path).rpartition("/")[0])
         for _ in range(_MAX_TRIES):
             if params.mode != "create" and self._update(params, data):
                 return {"created": False}
@@ -173,7 +173,7 @@ class Files:
             raise
 
     def metadata(self, params: Metadata) -> dict[str, Any]:
-        if params.follow or not self._relative(params.path):
+        if params.follow or not self._make_relative(params.path):
             with self._pin(params.path, "read") as pinned:
                 return _describe(os.fstat(pinned.fd))
         with self._pin_parent(params.path) as (folder, name, path):
@@ -233,7 +233,7 @@ class Files:
 
     def working_folder(self, path: str) -> str:
         """Return a folder's real absolute path below the root, without a decision on it."""
-        relative = self._relative(path)
+        relative = self._make_relative(path)
         with _explain_errors(relative):
             fd = beneath.pin(self._root, relative, is_folder=True)
             try:
@@ -278,16 +278,16 @@ class Files:
     def _pin(self, path: str, right: Right) -> Iterator[Pinned]:
         """Pin an existing file or folder and require the right on its real path; none of the kernel's
         state."""
-        relative = self._relative(path)
+        relative = self._make_relative(path)
         try:
             fd = beneath.pin(self._root, relative)
         except OSError as error:
             # The rules come first: an error must not reveal ungranted places.
-            require_right(self.access, right, self._real_of_missing(relative))
+            require_right(self.access, right, self._find_real_of_missing(relative))
             raise _translate(error, relative) from None
         try:
             with _explain_errors(relative):
-                real = self._relative_of(fd)
+                real = self._find_relative(fd)
             require_right(self.access, right, real)
             if beneath.is_of_kernel(fd):
                 raise HostCallError(
@@ -302,7 +302,7 @@ class Files:
     def _pin_parent(self, path: str) -> Iterator[tuple[int, str, str]]:
         """Pin the folder above; yield its descriptor, the name in it, and the real relative path of the
         name. The root itself is denied."""
-        relative = self._relative(path)
+        relative = self._make_relative(path)
         above, _, name = relative.rpartition("/")
         if not name:
             raise HostCallError("denied", "The root itself is not moved, replaced or deleted.")
@@ -314,17 +314,17 @@ class Files:
             raise _translate(error, above) from None
         try:
             with _explain_errors(above):
-                real = self._relative_of(fd)
+                real = self._find_relative(fd)
             if beneath.is_of_kernel(fd):
                 raise HostCallError("denied", f"{shown(relative)} is a file of the kernel.")
             yield fd, name, f"{real}/{name}" if real else name
         finally:
             os.close(fd)
 
-    def _relative(self, path: str) -> str:
+    def _make_relative(self, path: str) -> str:
         return make_relative(path, self.access.root)
 
-    def _relative_of(self, fd: int) -> str:
+    def _find_relative(self, fd: int) -> str:
         root, real = beneath.real_path(self._root).rstrip("/"), beneath.real_path(fd)
         if real == (root or "/"):
             return ""
@@ -332,14 +332,14 @@ class Files:
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         return real[len(root) + 1 :]
 
-    def _real_of_missing(self, relative: str) -> str:
+    def _find_real_of_missing(self, relative: str) -> str:
         above, _, name = relative.rpartition("/")
         try:
             fd = beneath.pin(self._root, above, is_folder=True)
         except OSError:
             return relative
         try:
-            real = self._relative_of(fd)
+            real = self._find_relative(fd)
         except OSError:
             return relative
         finally:

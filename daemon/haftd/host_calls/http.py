@@ -136,7 +136,7 @@ class Http:
             to = require_url(self._access, url)
             reply = await self._exchange(method, to, headers, body, params.max_bytes)
             if not reply.location:
-                return self._result(to, reply)
+                return self._make_result(to, reply)
             url = urljoin(to.url, reply.location).partition("#")[0]
             after = require_url(self._access, url)
             if after.origin != to.origin:
@@ -147,7 +147,7 @@ class Http:
                 headers = [item for item in headers if item[0].lower() != "content-type"]
         raise HostCallError("network", f"{to.host} redirects more than {MAX_REDIRECTS} times.")
 
-    def _result(self, to: Destination, reply: _Reply) -> dict[str, Any]:
+    def _make_result(self, to: Destination, reply: _Reply) -> dict[str, Any]:
         body = self._redaction.redact_bytes(reply.body)
         encoding: Literal["utf-8", "base64"] = "utf-8"
         try:

@@ -31,16 +31,16 @@ class ClientBackend(Backend):
         self._asked: WeakKeyDictionary[PendingInquiry, set[ClientRequests]] = WeakKeyDictionary()
 
     def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
-        while (client := self._next(pending)) is not None:
+        while (client := self._find_next(pending)) is not None:
             self._asked.setdefault(pending, set()).add(client)
             source = {"by": "client", "client": client.caller.identity}
             yield Candidate(partial(_ask, client, pending), source, client.caller)
 
     async def change(self, pending: PendingInquiry) -> None:
-        while self._next(pending) is None:
+        while self._find_next(pending) is None:
             await self._clients.arrival()
 
-    def _next(self, pending: PendingInquiry) -> ClientRequests | None:
+    def _find_next(self, pending: PendingInquiry) -> ClientRequests | None:
         """Return the next client to ask; None if all have been asked."""
         kind, asked = pending.kind, self._asked.get(pending, ())
         first = kind.context.caller

@@ -158,7 +158,8 @@ class InquiryRouter:
         return next(self._numbers)
 
     def close(self, session: str) -> None:
-        """Forget the session's remembered answers, and end its inquiries."""
+        """Forget the session's remembered answers, and end its inquiries, except those that end with
+        their handles."""
         self.cache.close(session)
         self._end_all(session, stopping=False)
 
@@ -270,7 +271,7 @@ class InquiryRouter:
     async def _find(self, pending: PendingInquiry) -> Answered:
         """Return the first answer; once all have declined, wait for other candidates. Raises
         `InquiryFailed`."""
-        backends = changed = self._backends_for(pending.kind)
+        backends = changed = self._choose_backends(pending.kind)
         while True:
             for backend in changed:
                 answer = await ask_backend(backend, pending)
@@ -278,10 +279,10 @@ class InquiryRouter:
                     return answer
             pending.claim(False)
             changed = await self._wait_for_change(pending, backends)
-            backends = self._backends_for(pending.kind)
+            backends = self._choose_backends(pending.kind)
             pending.claim(True)
 
-    def _backends_for(self, kind: InquiryKind) -> tuple[Backend, ...]:
+    def _choose_backends(self, kind: InquiryKind) -> tuple[Backend, ...]:
         return self._clients if kind.clients_only else self._backends
 
     async def _wait_for_change(
@@ -289,7 +290,7 @@ class InquiryRouter:
     ) -> tuple[Backend, ...]:
         """Wait until a backend has another candidate, or the backends are replaced."""
         changed: list[Backend] = []
-        while not changed and self._backends_for(pending.kind) is declined:
+        while not changed and self._choose_backends(pending.kind) is declined:
             async with trio.open_nursery() as nursery:
 
                 async def watch(backend: Backend, scope: trio.CancelScope) -> None:
@@ -301,8 +302,8 @@ class InquiryRouter:
                     nursery.start_soon(watch, backend, nursery.cancel_scope)
                 await self._replaced.wait()
                 nursery.cancel_scope.cancel()
-        if self._backends_for(pending.kind) is not declined:
-            return self._backends_for(pending.kind)
+        if self._choose_backends(pending.kind) is not declined:
+            return self._choose_backends(pending.kind)
         return tuple(backend for backend in declined if backend in changed)
 
 

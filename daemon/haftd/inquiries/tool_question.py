@@ -69,11 +69,11 @@ class ToolQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
             inquiry_id=self.id,
             question=self.question,
             schema=schema(self.id, self.question.answer_type),
-            target=self._target(),
+            target=self._choose_target(),
             context=UNSET if context is None else context,
         )
 
-    def _target(self) -> Target:
+    def _choose_target(self) -> Target:
         if self.for_a_person:
             return "user"
         if self._policy.target is not None:
@@ -100,7 +100,7 @@ class ToolQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
     def find_known_end(self) -> Answered | Unanswered | None:
         is_secret = isinstance(self.question.answer_type, Secret)
         if self._policy.answer is UNSET:
-            if is_secret and self._target() != "user":
+            if is_secret and self._choose_target() != "user":
                 return Unanswered(
                     f"question {shown(self.question.id)} asks for a secret, which only a person "
                     "answers, but the tool's definition sends it to the assistant"

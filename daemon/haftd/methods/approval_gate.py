@@ -33,7 +33,7 @@ from haftd.inquiries.result_review import review
 from haftd.inquiries.router import InquiryRouter
 from haftd.runtimes.process.helper import Failed
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.definitions.approval_policy import escape_invisible, mode_of, render
+from haftd.tools.definitions.approval_policy import escape_invisible, find_mode, render
 from haftd.tools.definitions.definition import Command, Tool
 
 from .base import DeferredReply, HandleServices, StartServices
@@ -51,7 +51,7 @@ def approver_of(
     """Return a start's approver; None if unattended."""
     action: PolicedAction = "call" if one_shot else "spawn"
     tool = ready.tool
-    mode = mode_of(tool, action)
+    mode = find_mode(tool, action)
     if mode == "unattended":
         return None
 
@@ -93,7 +93,7 @@ def approver_of(
 
 
 def reviewer_of(inquiries: InquiryRouter, caller: Caller, tool: Tool) -> Reviewer | None:
-    mode = mode_of(tool, "result")
+    mode = find_mode(tool, "result")
     if mode == "unattended":
         return None
 

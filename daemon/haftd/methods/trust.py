@@ -28,11 +28,16 @@ from haft_protocol.trust import (
 from haftd.audit import Audit
 from haftd.caller import Caller
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.definitions.approval_policy import mode_of
+from haftd.tools.definitions.approval_policy import find_mode
 from haftd.tools.definitions.definition import Each, Tool
 from haftd.tools.projects.trust import TrustFault
 
-from ..tools.projects.project_tools import UserTools, available_tools, parse_definitions, state_of
+from ..tools.projects.project_tools import (
+    UserTools,
+    find_available_tools,
+    parse_definitions,
+    state_of,
+)
 from ..tools.projects.roots import HashedFile, RefusedFile, decode_text
 from ..tools.projects.trust import TrustedFile
 from .base import DeferredReply
@@ -113,7 +118,7 @@ def show(
     if isinstance(file, RefusedFile):
         return DefinitionFile(file=file.path, state="refused", why=file.why)
     reading = parse_definitions(file, own)
-    _, conflicts = available_tools(reading, own)
+    _, conflicts = find_available_tools(reading, own)
     tools = []
     for name, fields in reading.raw.items():
         tool = reading.tools.get(name)
@@ -138,7 +143,7 @@ def show(
 def _with_command(shown: DefinedTool, tool: Tool) -> DefinedTool:
     words: tuple[str | Each, ...] = () if tool.command is None else tool.command.words
     shell = None if tool.command is None else tool.command.shell
-    modes = {action: mode_of(tool, action) for action in _ACTIONS}
+    modes = {action: find_mode(tool, action) for action in _ACTIONS}
     return msgspec.structs.replace(
         shown,
         runs=tuple(f"{{each = {w.each}}}" if isinstance(w, Each) else w for w in words),

@@ -137,7 +137,7 @@ class Slice(msgspec.Struct, frozen=True):
             end = text.find(b"\n", match.end())
             end = len(text) if end < 0 else end
             is_enough = len(matches) + 1 >= _MAX_SLICE_MATCHES
-            line = _shown(text[begin:end], match.start() - begin, match.end() - begin)
+            line = _cut_line(text[begin:end], match.start() - begin, match.end() - begin)
             matches.append(MatchedLine(watched, line, base + match.end(), is_enough))
             pos = end + 1
             if is_enough:
@@ -225,7 +225,7 @@ class PatternScanner:
         self._carried = text[max(begin, len(text) - _MAX_CARRIED_LINE) :]
 
 
-def _shown(line: bytes, start: int, end: int) -> str:
+def _cut_line(line: bytes, start: int, end: int) -> str:
     begin = line.rfind(b"\r", 0, start) + 1
     stop = line.find(b"\r", end)
     piece = line[begin : len(line) if stop < 0 else stop]

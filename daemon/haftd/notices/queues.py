@@ -76,7 +76,7 @@ class _UnreadOutput(msgspec.Struct, frozen=True):
 
     @property
     def is_unseen(self) -> bool:
-        return _unread_count(self.handle) > 0 and not _has_end_notice(self.handle)
+        return _count_unread(self.handle) > 0 and not _has_end_notice(self.handle)
 
     def deliver(self) -> Notice:
         notice = self.make_notice()
@@ -84,7 +84,7 @@ class _UnreadOutput(msgspec.Struct, frozen=True):
         return notice
 
     def make_notice(self) -> Notice:
-        handle, count = self.handle, _unread_count(self.handle)
+        handle, count = self.handle, _count_unread(self.handle)
         lines = last_lines(handle, 1, _MAX_LINE_CHARS)
         ends = f", the last line is: {lines[0]}" if lines else "."
         return Notice(
@@ -220,7 +220,7 @@ def _read_offset(handle: Handle) -> float:
     return float("inf") if handle.position.is_end_shown else handle.position.offset
 
 
-def _unread_count(handle: Handle) -> int:
+def _count_unread(handle: Handle) -> int:
     position = handle.position
     if position.is_end_shown:
         return 0

@@ -103,12 +103,12 @@ def parse_head(data: bytes) -> Head:
         fields.append((field[1], field[2]))
     method, target = line[1].decode(), line[2].decode()
     if method == "CONNECT":
-        host, port = _authority(target, None)
+        host, port = _read_authority(target, None)
         return Head(method, host, port, "", tuple(fields))
     url = _URL.fullmatch(target)
     if url is None:
         raise BadRequest("this proxy takes CONNECT, and requests for URLs that begin with http://")
-    host, port = _authority(url[1], 80)
+    host, port = _read_authority(url[1], 80)
     return Head(method, host, port, (url[2] or "/") + (url[3] or ""), tuple(fields))
 
 
@@ -117,7 +117,7 @@ def is_field(line: bytes) -> bool:
     return _FIELD.fullmatch(line) is not None
 
 
-def _authority(text: str, default: int | None) -> tuple[str, int]:
+def _read_authority(text: str, default: int | None) -> tuple[str, int]:
     match = _AUTHORITY.fullmatch(text)
     if match is None or (match[2] is None and default is None):
         raise BadRequest(f"{text!r} is not a host with a port")

@@ -105,7 +105,7 @@ class Follower:
         self._awaited_by = execution_of(handle) if backpressure else None
         """Execution that waits for this reader."""
         if self._awaited_by is not None:
-            self._awaited_by.add_backlog(self._backlog)
+            self._awaited_by.add_backlog(self._count_backlog)
         self._sent_state: _ShownState | None = None
         self._due_state: _ShownState | None = None
         """Next state to send, after the output up to `_state_offset`."""
@@ -124,12 +124,12 @@ class Follower:
     def on_change(self) -> None:
         self._queue.add(self)
 
-    def _backlog(self) -> int:
+    def _count_backlog(self) -> int:
         return 0 if self._bytes is None else self._handle.spool.end - self._bytes.offset
 
     def close(self) -> None:
         if self._awaited_by is not None:
-            self._awaited_by.remove_backlog(self._backlog)
+            self._awaited_by.remove_backlog(self._count_backlog)
         self._handle.unlisten(self.on_change)
         self._queue.discard(self)
 
@@ -213,31 +213,31 @@ class Follower:
 
     def _note_new_state(self) -> bool:
         self._read_input_state()
-        now = self._shown_state()
+        now = self._read_shown_state()
         if now == self._sent_state:
             return False
         if now != self._due_state:
             self._due_state, self._state_offset = now, self._handle.readable_end()
         return True
 
-    def _shown_state(self) -> _ShownState:
+    def _read_shown_state(self) -> _ShownState:
         handle = self._handle
-        return handle.state, handle.question_count, needs_of(handle, self._reads), self._size()
+        return handle.state, handle.question_count, needs_of(handle, self._reads), self._find_size()
 
-    def _size(self) -> TerminalSize | UnsetType:
+    def _find_size(self) -> TerminalSize | UnsetType:
         execution = self._execution_of(self._handle)
         return UNSET if execution is None else execution.size_for(self._queue.caller)
 
     def _send_state(self) -> bool:
         handle = self._handle
-        self._sent_state = self._shown_state()
+        self._sent_state = self._read_shown_state()
         max_bytes = 65_536 if handle.stopped else 0
         state = handle_state(
             handle,
             trio.current_time(),
             max_bytes=max_bytes,
             reads=self._reads,
-            size=self._size(),
+            size=self._find_size(),
         )
         params: dict[str, Any] = msgspec.to_builtins(state)
         if not handle.stopped:

@@ -160,7 +160,7 @@ class Subscription:
         if (
             is_critical
             and not self._critical
-            and self._queue.send(NOTIFICATION, self._params(session, notice))
+            and self._queue.send(NOTIFICATION, self._make_params(session, notice))
         ):
             return
         queue = self._critical if is_critical else self._notices
@@ -182,7 +182,7 @@ class Subscription:
             self._tools_changed = False
             self._queue.send(TOOLS, PushedTools(self.id))
         elif self._critical:
-            self._queue.send(NOTIFICATION, self._params(*self._critical.popleft()))
+            self._queue.send(NOTIFICATION, self._make_params(*self._critical.popleft()))
         elif self._inquiries:
             self._send_inquiry()
         elif self._forgotten:
@@ -193,9 +193,9 @@ class Subscription:
             message = f"{self._lost} older notices were dropped, {_MAX_NOTICES} are kept."
             lost = Notice("notices.lost", "warning", message, self._lost_at)
             self._lost = 0
-            self._queue.send(NOTIFICATION, self._params(self.session, lost))
+            self._queue.send(NOTIFICATION, self._make_params(self.session, lost))
         elif self._notices:
-            self._queue.send(NOTIFICATION, self._params(*self._notices.popleft()))
+            self._queue.send(NOTIFICATION, self._make_params(*self._notices.popleft()))
         return bool(
             self._critical or self._inquiries or self._forgotten or self._lost or self._notices
         )
@@ -216,7 +216,7 @@ class Subscription:
         else:
             self._queue.send(APPROVAL_CLOSED, ApprovalClosed(self.id, kind.session, kind.id))
 
-    def _params(self, session: str, notice: Notice) -> dict[str, Any]:
+    def _make_params(self, session: str, notice: Notice) -> dict[str, Any]:
         return {
             "subscription": self.id,
             "session": session,

@@ -44,10 +44,10 @@ from .projects.roots import (
     Folder,
     HashedFile,
     RefusedFile,
-    canonical,
     decode_text,
     find_project,
     hash_files,
+    resolve_root,
 )
 from .projects.trust import Trust, TrustedFile, TrustedRoot, TrustFault
 
@@ -143,7 +143,7 @@ class Catalogue:
         Raises `RpcError`: tool_not_found with the tools of `surface`, or untrusted_root where an
         untrusted file mentions the name.
         """
-        return self.descriptions.of(self._defined(name, root, surface))
+        return self.descriptions.get(self._defined(name, root, surface))
 
     def ready(
         self,
@@ -160,7 +160,7 @@ class Catalogue:
         tool = self.find(name, root, surface)
         if (error := explain_absence(tool, self.servers)) is not None:
             raise error
-        if (refusal := self.descriptions.refusal(tool, root, args)) is not None:
+        if (refusal := self.descriptions.explain_refusal(tool, root, args)) is not None:
             raise refusal
         return tool
 
@@ -182,7 +182,7 @@ class Catalogue:
 
     def undescribed(self, root: str | None = None) -> tuple[Problem, ...]:
         """Return the problems of servers, access rules, and undescribed tools."""
-        undescribed = self.descriptions.problems(self._toolset(root).self_describing, root)
+        undescribed = self.descriptions.list_problems(self._toolset(root).self_describing, root)
         rules = [problem for problem in self.problems if is_about_rules(problem)]
         return (*rules, *undescribed, *self.server_problems)
 
@@ -192,7 +192,7 @@ class Catalogue:
         tools = list(self.own.toolset.self_describing)
         for project in self._roots.values():
             tools += project.added_tools(self.own)
-        return self.descriptions.failures(tools)
+        return self.descriptions.list_failures(tools)
 
     def unlisted_servers(self, name: str | None = None, root: str | None = None) -> list[str]:
         """Return the servers that must list their tools before this tool, or the whole list, is complete."""
@@ -260,7 +260,7 @@ class Catalogue:
             tool = None if project is None else project.former(name)
             if tool is None:
                 raise
-            return self.descriptions.of(tool)
+            return self.descriptions.get(tool)
 
     def list_tools(
         self,
@@ -322,7 +322,7 @@ class Catalogue:
         Raises `TrustFault`."""
         trusted = self.trusted_roots()
         # A root since removed, or replaced by a link, is stored under the path of its grant.
-        paths = (find_project(root), canonical(root), os.path.normpath(root))
+        paths = (find_project(root), resolve_root(root), os.path.normpath(root))
         path = next((candidate for candidate in paths if candidate in trusted), paths[0])
         was_trusted = self._store().revoke(path)
         self.on_changed()

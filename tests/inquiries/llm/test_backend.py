@@ -433,6 +433,6 @@ def test_no_repr_shows_the_key_or_the_conversation() -> None:
     inquiry = recording.pending().kind.make_message()
     assert isinstance(inquiry, Inquiry)
     exchange = backend._make_exchange(inquiry, "modify_file", read_context(recording.context()))
-    request = backend._provider.request(backend._settings, KEY, exchange)
+    request = backend._provider.make_request(backend._settings, KEY, exchange)
     shown = repr((backend._settings, exchange, request))
     assert KEY not in shown and "Rename" not in shown

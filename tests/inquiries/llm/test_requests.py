@@ -85,7 +85,7 @@ def sent(said: Recorded, context: Any) -> dict[str, Any]:
     inquiry = said.pending(context=context).kind.make_message()
     assert isinstance(inquiry, Inquiry)
     exchange = backend._make_exchange(inquiry, "modify_file", read_context(context))
-    request = _PROVIDERS[said.provider].request(settings, None, exchange)
+    request = _PROVIDERS[said.provider].make_request(settings, None, exchange)
     assert context == before
     path = settings.url.removeprefix("http://127.0.0.1:1") + request.path
     headers = {"content-type": "application/json", **request.headers}
@@ -210,7 +210,7 @@ def test_the_contexts_system_prompt_takes_precedence(said: Recorded) -> None:
 
     def told(context: Any) -> str:
         asked = Exchange(read_context(context), (), (Turn("user", "Well?"),), {})
-        return repr(provider.request(settings, None, asked).body)
+        return repr(provider.make_request(settings, None, asked).body)
 
     assert "Configured." in told([{"role": "user", "content": "One."}])
     assert "Configured." not in told({"messages": [], "system": "Own."})
@@ -221,10 +221,10 @@ def test_the_contexts_system_prompt_takes_precedence(said: Recorded) -> None:
 def test_a_key_is_in_a_header_and_nowhere_else(said: Recorded) -> None:
     provider, settings = _PROVIDERS[said.provider], said.settings("http://127.0.0.1:1")
     asked = Exchange(Conversation(), (), (Turn("user", "Well?"),), {})
-    with_key = provider.request(settings, "canary", asked)
+    with_key = provider.make_request(settings, "canary", asked)
     assert "canary" in repr(with_key.headers) and "canary" not in repr(with_key)
     assert "canary" not in repr((with_key.path, with_key.body))
-    assert "canary" not in repr(provider.request(settings, None, asked).headers)
+    assert "canary" not in repr(provider.make_request(settings, None, asked).headers)
 
 
 @pytest.mark.parametrize(("own", "bound"), [(True, "max_completion_tokens"), (False, "max_tokens")])
@@ -232,7 +232,7 @@ def test_the_answer_limit_has_each_providers_name(own: bool, bound: str) -> None
     recording = recorded("openai")
     settings = recording.settings("http://127.0.0.1:1", max_tokens=5, is_default_url=own)
     asked = Exchange(Conversation(), (), (Turn("user", "Well?"),), {})
-    body = _PROVIDERS["openai"].request(settings, None, asked).body
+    body = _PROVIDERS["openai"].make_request(settings, None, asked).body
     assert body[bound] == 5 and sum("tokens" in key for key in body) == 1
 
 

@@ -130,10 +130,10 @@ def find_peer(inode: int) -> int | None:
         answer = sock_diag.ask(request)
     except OSError:
         return None
-    return None if answer is None else _peer_attribute(answer)
+    return None if answer is None else _read_peer_attribute(answer)
 
 
-def _peer_attribute(answer: bytes) -> int | None:
+def _read_peer_attribute(answer: bytes) -> int | None:
     """Return the inode in the attribute UNIX_DIAG_PEER; None without one."""
     at = _REPLY.size
     while at + _ATTRIBUTE.size <= len(answer):

@@ -93,7 +93,9 @@ def read_terminal_state(master: int, slave: str, pids: Iterable[int]) -> ReadSta
     without a foreground group, also for a descriptor of another file. Raises OSError.
     """
     return _read_terminal(
-        _Terminal(lambda: pseudo_terminal.foreground(master), lambda: _peer(master, slave), master),
+        _Terminal(
+            lambda: pseudo_terminal.foreground(master), lambda: _open_peer(master, slave), master
+        ),
         pids,
     )
 
@@ -133,10 +135,10 @@ def read_pipe_state(pids: Sequence[int], pipe_inode: int) -> ReadState:
         result = ReadState("unknown", "line", pids=tuple(sorted(snapshot.unsure)))
     else:
         result = ReadState("busy", None, True, tuple(snapshot.members))
-    return _with_processes(result, snapshot, None)
+    return _add_processes(result, snapshot, None)
 
 
-def _with_processes(result: ReadState, snapshot: WaitSnapshot, group: int | None) -> ReadState:
+def _add_processes(result: ReadState, snapshot: WaitSnapshot, group: int | None) -> ReadState:
     if result.certain and not (result.relays or result.loops):
         return result
     relatives = find_related(snapshot, group)
@@ -157,7 +159,7 @@ def _read_foreground(terminal: _Terminal, pids: Iterable[int], group: int, depth
     try:
         fd = terminal.open()
     except OSError:  # the terminal is exclusive, or no descriptor is left
-        kind = None if terminal.master is None else _kind(terminal.master)[0]
+        kind = None if terminal.master is None else _read_kind(terminal.master)[0]
         return ReadState("unknown", kind)
     try:
         # In canonical mode only a whole line is readable, as with FIONREAD.
@@ -180,7 +182,7 @@ def _read_at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
 
     snapshot = take_snapshot([*pids, group], group, sought)
     add_strangers(snapshot, is_terminal)
-    kind, patience_ms = _kind(fd)
+    kind, patience_ms = _read_kind(fd)
     inner = _find_carried_terminal(snapshot)
     within = (
         None if inner is None or depth >= _MAX_DEPTH else _read_inner(inner, snapshot, depth + 1)
@@ -195,7 +197,7 @@ def _read_at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
     else:
         doubtful = kind == "key" and (snapshot.timed or bool(snapshot.outward))
         result = ReadState("busy", None, not doubtful, tuple(snapshot.members))
-    result = _with_processes(result, snapshot, group)
+    result = _add_processes(result, snapshot, group)
     if result.is_stable and within is not None and not within.is_stable:
         return result._replace(is_stable=False)  # the inner terminal may have no foreground process
     return result
@@ -291,14 +293,14 @@ def _is_fed(wait: Wait, members: Iterable[int]) -> bool:
     return bool(pipes) and any(writes_to(pid, pipes) for pid in members if pid != wait.pid)
 
 
-def _peer(master: int, slave: str) -> int:
+def _open_peer(master: int, slave: str) -> int:
     try:
         return fcntl.ioctl(master, _TIOCGPTPEER, _SLAVE_FLAGS)
     except OSError:
         return os.open(slave, _SLAVE_FLAGS)
 
 
-def _kind(fd: int) -> tuple[Kind, int | None]:
+def _read_kind(fd: int) -> tuple[Kind, int | None]:
     """Return the kind of input of a read, and the timeout in milliseconds."""
     try:
         _, _, _, lflag, _, _, chars = termios.tcgetattr(fd)

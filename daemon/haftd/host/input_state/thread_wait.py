@@ -169,7 +169,7 @@ def _judge(
         case _:
             watched = []
     files = _find_files(pid, (_Watched(fd) for fd in watched), sought)
-    kinds = {_kind(pid, file) for file in files}
+    kinds = {_find_kind(pid, file) for file in files}
     terminals = frozenset((file.inode, file.fd) for file in files if file.kind == "terminal")
     pipes = frozenset(file.inode for file in files if file.kind == "pipe")
     if "sought" in kinds:
@@ -193,7 +193,7 @@ def _is_long(pid: int, call: Call, args: list[int]) -> bool:
     return is_relative and (_read_bound_ms(pid, call, args) or 0) >= _HOUSEKEEPING_MS
 
 
-def _kind(pid: int, file: _File) -> str:
+def _find_kind(pid: int, file: _File) -> str:
     """Return a file's kind; a socket without an outside peer is `other`."""
     if file.kind == "socket" and (has_both_ends(pid, file.inode) or is_listening(pid, file.fd)):
         return "other"

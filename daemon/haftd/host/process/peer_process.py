@@ -56,7 +56,7 @@ def identify(sock: socket.socket) -> PeerProcess:
     )
     if pid == 0:
         return PeerProcess(pid, uid, None, ())
-    pidfd = _peer_pidfd(sock, pid)
+    pidfd = _open_peer_pidfd(sock, pid)
     if pidfd is None:
         return PeerProcess(pid, uid, None, None)
     try:
@@ -70,7 +70,7 @@ def identify(sock: socket.socket) -> PeerProcess:
     return PeerProcess(pid, uid, None, None)
 
 
-def _peer_pidfd(sock: socket.socket, pid: int) -> int | None:
+def _open_peer_pidfd(sock: socket.socket, pid: int) -> int | None:
     """Return a pidfd of the peer; None if it is gone."""
     try:
         return sock.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)

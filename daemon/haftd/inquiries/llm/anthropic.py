@@ -39,26 +39,26 @@ class Anthropic(Provider):
 
     def find_open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
         last, answered = len(messages) - 1, set()
-        if last >= 0 and _results(messages[last]):
+        if last >= 0 and _list_results(messages[last]):
             answered = {
-                text_or_none(block.get("tool_use_id")) for block in _results(messages[last])
+                text_or_none(block.get("tool_use_id")) for block in _list_results(messages[last])
             }
             last -= 1
         if last < 0 or messages[last].get("role") != "assistant":
             return []
         return [
             OpenCall(block["id"], str(block.get("name", "")))
-            for block in _blocks(messages[last], "tool_use")
+            for block in _list_blocks(messages[last], "tool_use")
             if isinstance(block.get("id"), str) and block["id"] not in answered
         ]
 
-    def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
+    def make_request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
         conversation = exchange.conversation
         system, messages = _split_system(conversation.system, list(conversation.messages))
         body: dict[str, Any] = {
             "model": settings.model,
             "max_tokens": settings.max_tokens or _DEFAULT_MAX_TOKENS,
-            "messages": _with_exchange(messages, exchange),
+            "messages": _append_exchange(messages, exchange),
             "output_config": {"format": {"type": "json_schema", "schema": exchange.schema}},
         }
         if system := system or settings.system:
@@ -83,14 +83,14 @@ class Anthropic(Provider):
         return ModelText("".join(text for text in texts if isinstance(text, str)))
 
 
-def _blocks(message: Message, kind: str) -> list[dict[str, Any]]:
+def _list_blocks(message: Message, kind: str) -> list[dict[str, Any]]:
     return [
         block for block in list_or_empty(message.get("content")) if value_at(block, "type") == kind
     ]
 
 
-def _results(message: Message) -> list[dict[str, Any]]:
-    return _blocks(message, "tool_result") if message.get("role") == "user" else []
+def _list_results(message: Message) -> list[dict[str, Any]]:
+    return _list_blocks(message, "tool_result") if message.get("role") == "user" else []
 
 
 def _split_system(system: Any, messages: list[Message]) -> tuple[Any, list[Message]]:
@@ -114,15 +114,15 @@ def _join(contents: list[Any]) -> str | list[Any]:
     return blocks
 
 
-def _with_exchange(messages: list[Message], exchange: Exchange) -> list[Message]:
+def _append_exchange(messages: list[Message], exchange: Exchange) -> list[Message]:
     """Append tool results and turns; a turn's results must all be in the next message, before any text."""
     added: list[dict[str, Any]] = [
         {"type": "tool_result", "tool_use_id": call.id, "content": text}
         for call, text in exchange.replies
     ]
-    if added and _results(messages[-1]):
+    if added and _list_results(messages[-1]):
         last = messages.pop()
-        results = _results(last)
+        results = _list_results(last)
         rest = [block for block in last["content"] if block not in results]
         messages.append({**last, "content": [*results, *added, *rest]})
     elif added:

@@ -222,13 +222,16 @@ class LlmBackend(Backend):
                 member = Member(inquiry, tool)
                 together = partial(self._ask_together, settings, key, exchange.conversation)
                 answer = await self._groups.ask(
-                    _group_key(settings, key, inquiry), member, settings.gather_ms / 1000, together
+                    _make_group_key(settings, key, inquiry),
+                    member,
+                    settings.gather_ms / 1000,
+                    together,
                 )
                 if answer is not None:
                     text = answer
                     return prompt.read_text(inquiry, text)
             now = Exchange(exchange.conversation, exchange.replies, turns, exchange.schema)
-            text = await self._text(settings, key, now)
+            text = await self._request_text(settings, key, now)
             return prompt.read_text(inquiry, text)
 
         return attempt
@@ -264,10 +267,12 @@ class LlmBackend(Backend):
             )
         exchange = Exchange(conversation, replies, (Turn("user", question),), schema)
         log.info("asked together", inquiries=[inquiry.inquiry_id for inquiry in inquiries])
-        return prompt.read_all(inquiries, await self._text(settings, key, exchange))
+        return prompt.read_all(inquiries, await self._request_text(settings, key, exchange))
 
-    async def _text(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> str:
-        request = self._provider.request(settings, key, exchange)
+    async def _request_text(
+        self, settings: LlmSettings, key: str | None, exchange: Exchange
+    ) -> str:
+        request = self._provider.make_request(settings, key, exchange)
         async with self._turns:
             reply = self._provider.read(await self._sender.send(request, settings))
         match reply:
@@ -287,7 +292,7 @@ class LlmBackend(Backend):
                 return text
 
 
-def _group_key(settings: LlmSettings, key: str | None, inquiry: Inquiry) -> Hashable:
+def _make_group_key(settings: LlmSettings, key: str | None, inquiry: Inquiry) -> Hashable:
     context = b"" if inquiry.context is UNSET else msgspec.json.encode(inquiry.context)
     return settings, key, inquiry.session, hashlib.sha256(context).digest()
 

@@ -45,22 +45,22 @@ class Google(Provider):
         last = len(messages) - 1
         answered: Counter[tuple[str | None, str | None]] = Counter()
         if last >= 0 and (
-            responses := _parts(messages[last], "functionResponse", "function_response")
+            responses := _list_parts(messages[last], "functionResponse", "function_response")
         ):
-            answered.update(map(_id_and_name, responses))
+            answered.update(map(_read_id_and_name, responses))
             last -= 1
         if last < 0 or messages[last].get("role") != "model":
             return []
         calls = []
-        for call in _parts(messages[last], "functionCall", "function_call"):
-            key = _id_and_name(call)
+        for call in _list_parts(messages[last], "functionCall", "function_call"):
+            key = _read_id_and_name(call)
             if answered[key] > 0:
                 answered[key] -= 1
             else:
                 calls.append(OpenCall(key[0], key[1] or ""))
         return calls
 
-    def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
+    def make_request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
         conversation = exchange.conversation
         system, contents = _split_system(conversation.system, conversation.messages)
         config: dict[str, Any] = {
@@ -70,10 +70,10 @@ class Google(Provider):
         if settings.max_tokens is not None:
             config["maxOutputTokens"] = settings.max_tokens
         body: dict[str, Any] = {
-            "contents": _with_exchange(contents, exchange),
+            "contents": _append_exchange(contents, exchange),
             "generationConfig": config,
         }
-        if system := system or _instruction(settings.system):
+        if system := system or _make_instruction(settings.system):
             body["systemInstruction"] = system
         model = quote(settings.model.removeprefix("models/"), safe="")
         headers = {} if key is None else {"x-goog-api-key": key}
@@ -99,7 +99,7 @@ class Google(Provider):
         return ModelText("".join(text for text in texts if isinstance(text, str)))
 
 
-def _parts(content: Message, *names: str) -> list[dict[str, Any]]:
+def _list_parts(content: Message, *names: str) -> list[dict[str, Any]]:
     """Return the calls or responses among the parts, in either spelling of the API."""
     values = [
         value_at(part, name) for part in list_or_empty(content.get("parts")) for name in names
@@ -107,12 +107,12 @@ def _parts(content: Message, *names: str) -> list[dict[str, Any]]:
     return [value for value in values if isinstance(value, dict)]
 
 
-def _id_and_name(part: dict[str, Any]) -> tuple[str | None, str | None]:
+def _read_id_and_name(part: dict[str, Any]) -> tuple[str | None, str | None]:
     """Return id and name of a call or response, None for each that is missing."""
     return text_or_none(part.get("id")), text_or_none(part.get("name"))
 
 
-def _instruction(text: Any) -> Any:
+def _make_instruction(text: Any) -> Any:
     return {"parts": [{"text": text}]} if isinstance(text, str) and text else text
 
 
@@ -120,29 +120,29 @@ def _split_system(system: Any, messages: Sequence[Message]) -> tuple[Any, list[M
     """Return the system instruction and the other messages in the API's form."""
     is_system = [_is_plain(message) and message["role"] == "system" for message in messages]
     texts = [message["content"] for message in compress(messages, is_system)]
-    contents = [_content(message) for message in compress(messages, map(not_, is_system))]
-    return _instruction(system or "\n\n".join(texts)), contents
+    contents = [_make_content(message) for message in compress(messages, map(not_, is_system))]
+    return _make_instruction(system or "\n\n".join(texts)), contents
 
 
 def _is_plain(message: Message) -> bool:
     return isinstance(message.get("content"), str) and isinstance(message.get("role"), str)
 
 
-def _content(message: Message) -> Message:
+def _make_content(message: Message) -> Message:
     if not _is_plain(message):
         return message
     role = "user" if message["role"] == "user" else "model"
     return {"role": role, "parts": [{"text": message["content"]}]}
 
 
-def _with_exchange(contents: list[Message], exchange: Exchange) -> list[Message]:
+def _append_exchange(contents: list[Message], exchange: Exchange) -> list[Message]:
     added = []
     for call, text in exchange.replies:
         response: dict[str, Any] = {"name": call.name, "response": {"output": text}}
         if call.id is not None:
             response["id"] = call.id
         added.append({"functionResponse": response})
-    if added and _parts(contents[-1], "functionResponse", "function_response"):
+    if added and _list_parts(contents[-1], "functionResponse", "function_response"):
         last = contents[-1]
         contents[-1] = {**last, "parts": [*last["parts"], *added]}
     elif added:

@@ -40,17 +40,17 @@ class Ollama(Provider):
                     or text_or_none(message.get("tool_name"))
                 ] += 1
                 continue
-            return [call for call in _calls(message) if not _is_answered(call, answered)]
+            return [call for call in _list_calls(message) if not _is_answered(call, answered)]
         return []
 
-    def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
+    def make_request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
         conversation = exchange.conversation
         body: dict[str, Any] = {
             "model": settings.model,
             "messages": [
-                *_system(settings, exchange),
+                *_make_system(settings, exchange),
                 *conversation.messages,
-                *(_reply(call, text) for call, text in exchange.replies),
+                *(_make_reply(call, text) for call, text in exchange.replies),
                 *({"role": turn.role, "content": turn.text} for turn in exchange.turns),
             ],
             "format": exchange.schema,
@@ -71,7 +71,7 @@ class Ollama(Provider):
         return ModelText(text if isinstance(text, str) else "")
 
 
-def _calls(message: Message) -> list[OpenCall]:
+def _list_calls(message: Message) -> list[OpenCall]:
     calls = []
     for call in list_or_empty(message.get("tool_calls")):
         name = text_or_none(value_at(call, "function", "name"))
@@ -88,12 +88,12 @@ def _is_answered(call: OpenCall, answered: Counter[str | None]) -> bool:
     return False
 
 
-def _reply(call: OpenCall, text: str) -> Message:
+def _make_reply(call: OpenCall, text: str) -> Message:
     reply = {"role": "tool", "tool_name": call.name, "content": text}
     return reply if call.id is None else {**reply, "tool_call_id": call.id}
 
 
-def _system(settings: LlmSettings, exchange: Exchange) -> list[Message]:
+def _make_system(settings: LlmSettings, exchange: Exchange) -> list[Message]:
     conversation = exchange.conversation
     has_own = bool(conversation.messages) and conversation.messages[0].get("role") == "system"
     system = conversation.system or ("" if has_own else settings.system)

@@ -41,16 +41,16 @@ class OpenAI(Provider):
                 answered.add(text_or_none(message.get("tool_call_id")))
                 continue
             return [
-                OpenCall(call["id"], str(_name(call)))
+                OpenCall(call["id"], str(_find_name(call)))
                 for call in list_or_empty(message.get("tool_calls"))
                 if isinstance(value_at(call, "id"), str) and call["id"] not in answered
             ]
         return []
 
-    def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
+    def make_request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
         conversation = exchange.conversation
         messages = [
-            *self._system(settings, exchange),
+            *self._make_system(settings, exchange),
             *conversation.messages,
             *(
                 {"role": "tool", "tool_call_id": c.id, "content": text}
@@ -72,7 +72,7 @@ class OpenAI(Provider):
         headers = {} if key is None else {"authorization": f"Bearer {key}"}
         return Request("/chat/completions", headers, body)
 
-    def _system(self, settings: LlmSettings, exchange: Exchange) -> list[Message]:
+    def _make_system(self, settings: LlmSettings, exchange: Exchange) -> list[Message]:
         conversation = exchange.conversation
         first = conversation.messages[0].get("role") if conversation.messages else None
         system = conversation.system or ("" if first in _SYSTEM_ROLES else settings.system)
@@ -91,5 +91,5 @@ class OpenAI(Provider):
         return ModelText(text if isinstance(text, str) else "")
 
 
-def _name(call: Any) -> Any:
+def _find_name(call: Any) -> Any:
     return value_at(call, "function", "name") or value_at(call, "custom", "name") or ""

@@ -38,7 +38,7 @@ def compose_question(inquiry: Inquiry, tool: str) -> str:
     if question.default is not None:
         parts.append(f"The tool offers {_json(question.default)} as its default.")
     parts.append("Provide your answer based on the conversation context.")
-    parts.append(_form(inquiry))
+    parts.append(_describe_form(inquiry))
     return "\n\n".join(parts)
 
 
@@ -55,7 +55,8 @@ def compose_questions(questions: Sequence[tuple[Inquiry, str]]) -> str:
         parts.append("\n".join(lines))
     parts.append("Provide your answers based on the conversation context.")
     each = (
-        f"{_json(inquiry.inquiry_id)} is {_value(inquiry.question)}" for inquiry, _ in questions
+        f"{_json(inquiry.inquiry_id)} is {_describe_value(inquiry.question)}"
+        for inquiry, _ in questions
     )
     parts.append(f"Reply with one JSON object and nothing else: {', '.join(each)}.")
     return "\n\n".join(parts)
@@ -89,29 +90,32 @@ def read_all(inquiries: Sequence[Inquiry], text: str) -> dict[str, str]:
 
 def compose_correction(inquiry: Inquiry, refused: str) -> str:
     """Return the turn after a wrong answer; `refused` is a sentence about the fault."""
-    return f"That is no answer: {refused}\n\n{_form(inquiry)}"
+    return f"That is no answer: {refused}\n\n{_describe_form(inquiry)}"
 
 
-def _form(inquiry: Inquiry) -> str:
+def _describe_form(inquiry: Inquiry) -> str:
     return (
         f'Reply with one JSON object and nothing else: "inquiry_id" is'
-        f' {_json(inquiry.inquiry_id)}, "answer" is {_value(inquiry.question)}.'
+        f' {_json(inquiry.inquiry_id)}, "answer" is {_describe_value(inquiry.question)}.'
     )
 
 
-def _value(question: Question) -> str:
+def _describe_value(question: Question) -> str:
     match question.answer_type:
         case Boolean():
             return "true or false"
         case Select(options=options):
-            return _choice(options)
+            return _describe_choice(options)
         case Form(fields=fields):
-            each = (f"{_json(name)}: {_choice(field.options)}" for name, field in fields.items())
+            each = (
+                f"{_json(name)}: {_describe_choice(field.options)}"
+                for name, field in fields.items()
+            )
             return f"an object with {'; '.join(each)}"
     return "a text"
 
 
-def _choice(options: tuple[Scalar, ...]) -> str:
+def _describe_choice(options: tuple[Scalar, ...]) -> str:
     return f"one of {', '.join(map(_json, options))}"
 
 
@@ -125,7 +129,7 @@ def read_text(inquiry: Inquiry, text: str) -> dict[str, Any]:
     reply = _read_object(text)
     if not {"answer"} <= set(reply) <= {"answer", "inquiry_id"}:
         raise InvalidAnswer("it is no object of `inquiry_id` and `answer` alone")
-    return {**reply, "answer": _own(inquiry.question, reply["answer"])}
+    return {**reply, "answer": _restore_names(inquiry.question, reply["answer"])}
 
 
 def _read_object(text: str) -> dict[str, Any]:
@@ -144,7 +148,7 @@ def _read_object(text: str) -> dict[str, Any]:
     return reply
 
 
-def _own(question: Question, answer: Any) -> Any:
+def _restore_names(question: Question, answer: Any) -> Any:
     """Return the answer in the question's terms: an option for its JSON text, and the fields' own names."""
     match question.answer_type, answer:
         case Select(options=options), str() if answer not in options:

@@ -49,23 +49,23 @@ def read_context(context: object) -> Conversation:
     if has_no_conversation(context):
         return Conversation()
     if isinstance(context, list):
-        return Conversation(_messages(context))
+        return Conversation(_read_messages(context))
     if not isinstance(context, dict) or not any(key in context for key in _MESSAGES):
         raise NoConversation("the call's context is no list of messages and has no `messages`")
     tools = context.get("tools") or ()
     if not isinstance(tools, Sequence) or isinstance(tools, str):
         raise NoConversation("`tools` of the call's context is no list")
     return Conversation(
-        _messages(_first(context, _MESSAGES)), _first(context, _SYSTEM), tuple(tools)
+        _read_messages(_find_first(context, _MESSAGES)), _find_first(context, _SYSTEM), tuple(tools)
     )
 
 
-def _first(context: dict[str, Any], keys: Iterable[str]) -> Any:
+def _find_first(context: dict[str, Any], keys: Iterable[str]) -> Any:
     """Return the first value of these keys that is not empty; None if all are."""
     return next((context[key] for key in keys if context.get(key)), None)
 
 
-def _messages(value: object) -> tuple[Message, ...]:
+def _read_messages(value: object) -> tuple[Message, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
@@ -144,7 +144,9 @@ class Provider(Protocol):
     def find_open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
         """Return the calls of the model's last turn that no result follows."""
 
-    def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request: ...
+    def make_request(
+        self, settings: LlmSettings, key: str | None, exchange: Exchange
+    ) -> Request: ...
 
     def read(self, body: Any) -> Reply | None:
         """Return the model's reply; None for a body outside this API."""

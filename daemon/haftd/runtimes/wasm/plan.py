@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from haftd.launch_spec import Grant, LaunchSpec, Sandbox, is_within
-from haftd.tools.definitions.runtime_names import engine_folder
+from haftd.tools.definitions.runtime_names import find_engine_folder
 
 from . import worker
 from .worker import Order
@@ -42,7 +42,7 @@ def worker_launch(
     limits = launch.limits
     is_live = launch.output == "events"
     order = Order(
-        engine=engine_folder() or "",
+        engine=find_engine_folder() or "",
         cache=os.path.realpath(cache),
         folders=folders_of(grants, launch.cwd),
         env=tuple(sorted(env)),

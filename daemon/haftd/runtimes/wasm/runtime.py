@@ -19,7 +19,7 @@ from haftd.runtimes.base import Call, RuntimeContext, StartFailed
 from haftd.runtimes.process.helper import Failed, run_helper
 from haftd.runtimes.process.runtime import ProcessRuntime
 from haftd.threads import run_in_thread
-from haftd.tools.definitions.runtime_names import engine_version
+from haftd.tools.definitions.runtime_names import find_engine_version
 
 from . import worker
 from .plan import compile_launch, module_of
@@ -116,7 +116,7 @@ def _read_name(path: str, *, has_fuel: bool) -> str:
     if not worker.is_binary(head):
         why = "it does not begin with the bytes of one; text (.wat) has to be assembled first"
         raise StartFailed(f"{path} is no WebAssembly module: {why}.", "format")
-    return worker.cached_name(head, digest.hexdigest(), engine_version(), has_fuel=has_fuel)
+    return worker.cached_name(head, digest.hexdigest(), find_engine_version(), has_fuel=has_fuel)
 
 
 def _is_uncached(folder: str, name: str) -> bool:

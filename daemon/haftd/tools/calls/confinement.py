@@ -22,7 +22,7 @@ def policy_in_force(tool: Tool, root: str, variables: Mapping[str, str]) -> Acce
     try:
         policy = tool.policy.at(root, variables)
     except UnsetVariable as unset:
-        raise _refusal(tool, str(unset)) from None
+        raise _make_refusal(tool, str(unset)) from None
     return policy
 
 
@@ -37,12 +37,12 @@ def make_sandbox(
         return None
     # Absolute and relative rules may lie within each other.
     for _, why in find_unenforceable(policy, runtime, is_unsafe=tool.unsafe):
-        raise _refusal(tool, why)
+        raise _make_refusal(tool, why)
     if tool.unsafe:
         return None
     if runtime not in CONFINED_RUNTIMES:
-        raise _refusal(tool, f"the runtime {shown(runtime)} enforces none")
-    return _sandbox(policy, root, policy.network)
+        raise _make_refusal(tool, f"the runtime {shown(runtime)} enforces none")
+    return _make_policy_sandbox(policy, root, policy.network)
 
 
 def mediated_policy(tool: Tool, policy: AccessPolicy | None) -> AccessPolicy:
@@ -56,10 +56,10 @@ def make_program_sandbox(policy: AccessPolicy, root: str) -> Sandbox:
     The proxy sees no path of a URL within TLS: such rules leave the program without a network.
     """
     has_paths = any(rule.path_prefix is not None for rule in policy.net or ())
-    return _sandbox(policy, root, "none" if has_paths else policy.network)
+    return _make_policy_sandbox(policy, root, "none" if has_paths else policy.network)
 
 
-def _sandbox(policy: AccessPolicy, root: str, network: str) -> Sandbox:
+def _make_policy_sandbox(policy: AccessPolicy, root: str, network: str) -> Sandbox:
     return Sandbox(
         root,
         list_grants(policy),
@@ -90,11 +90,11 @@ def list_denials(policy: AccessPolicy) -> tuple[Grant, ...]:
 def _make_mediated_sandbox(tool: Tool, policy: AccessPolicy, root: str) -> Sandbox:
     """Return the process's own sandbox: places with `execute`, never the root."""
     for _, why in policy.find_unmediated():
-        raise _refusal(tool, why)
+        raise _make_refusal(tool, why)
     grants = []
     for rule in policy.fs or ():
         if not is_within(rule.path, root) and rule.grants - {"execute"} and not policy.commands:
-            raise _refusal(
+            raise _make_refusal(
                 tool,
                 f"the rule for {rule.path!r} lies outside of the root {root!r}, which host calls do not "
                 "leave; only `execute` is for other places",
@@ -103,7 +103,7 @@ def _make_mediated_sandbox(tool: Tool, policy: AccessPolicy, root: str) -> Sandb
             continue
         for inner in policy.fs or ():
             if inner.path.startswith(f"{rule.path}/") and inner.denies & {"read", "execute"}:
-                raise _refusal(
+                raise _make_refusal(
                     tool,
                     f"the rule for {inner.path!r} takes away a part of what `execute` for "
                     f"{rule.path!r} lets the process itself read; Linux (Landlock) only adds rights",
@@ -112,7 +112,7 @@ def _make_mediated_sandbox(tool: Tool, policy: AccessPolicy, root: str) -> Sandb
     return Sandbox(root, tuple(grants))
 
 
-def _refusal(tool: Tool, why: str) -> RpcError:
+def _make_refusal(tool: Tool, why: str) -> RpcError:
     return spawn_failed(
         f"the access rules of {shown(tool.name)} cannot be enforced: {why}", reason="sandbox"
     )

@@ -71,21 +71,21 @@ def compile_secret_pattern(patterns: Sequence[str]) -> re.Pattern[str]:
     )
 
 
-def _key(variables: Mapping[str, str]) -> _Source:
+def _make_key(variables: Mapping[str, str]) -> _Source:
     return variables if isinstance(variables, Variables) else tuple(variables.items())
 
 
-def _pairs(source: _Source) -> Iterable[tuple[str, str]]:
+def _list_pairs(source: _Source) -> Iterable[tuple[str, str]]:
     return source.items() if isinstance(source, Variables) else source
 
 
 @lru_cache(maxsize=16)
-def _valid(source: _Source) -> Variables:
-    return Variables((name, value) for name, value in _pairs(source) if _is_valid(name, value))
+def _keep_valid(source: _Source) -> Variables:
+    return Variables((name, value) for name, value in _list_pairs(source) if _is_valid(name, value))
 
 
 @lru_cache(maxsize=16)
-def _inherited_names(names: tuple[str, ...], secret_env: tuple[str, ...]) -> tuple[str, ...]:
+def _find_inherited_names(names: tuple[str, ...], secret_env: tuple[str, ...]) -> tuple[str, ...]:
     secret = compile_secret_pattern(secret_env)
     return tuple(
         name
@@ -94,12 +94,12 @@ def _inherited_names(names: tuple[str, ...], secret_env: tuple[str, ...]) -> tup
     )
 
 
-def _inherited(source: Mapping[str, str], secret_env: tuple[str, ...]) -> dict[str, str]:
+def _inherit(source: Mapping[str, str], secret_env: tuple[str, ...]) -> dict[str, str]:
     # Remembered by the names alone: a cache of values would keep a client's secrets.
-    return {name: source[name] for name in _inherited_names(tuple(source), secret_env)}
+    return {name: source[name] for name in _find_inherited_names(tuple(source), secret_env)}
 
 
-def _with_defaults(env: dict[str, str], *, terminal: bool) -> dict[str, str]:
+def _add_defaults(env: dict[str, str], *, terminal: bool) -> dict[str, str]:
     if terminal:
         env.update(_FOR_TERMINALS)
     else:
@@ -112,19 +112,23 @@ def _with_defaults(env: dict[str, str], *, terminal: bool) -> dict[str, str]:
     for name in ("LC_ALL", "LC_CTYPE"):  # they override LANG
         if env.get(name) and not _UTF8.search(env[name]):
             env[name] = "C.UTF-8"
-    env["PATH"] = _path(env.get("PATH"))
+    env["PATH"] = _clean_path(env.get("PATH"))
     return env
 
 
 @lru_cache(maxsize=32)
-def _common(source: Variables, secret_env: tuple[str, ...], terminal: bool) -> Mapping[str, str]:
+def _make_common(
+    source: Variables, secret_env: tuple[str, ...], terminal: bool
+) -> Mapping[str, str]:
     """Return what all calls of tools without rules have in the daemon's environment."""
-    return _with_defaults(_inherited(source, secret_env), terminal=terminal)
+    return _add_defaults(_inherit(source, secret_env), terminal=terminal)
 
 
-def _source(base: Mapping[str, str], client: Mapping[str, str | None] | None) -> Mapping[str, str]:
+def _choose_source(
+    base: Mapping[str, str], client: Mapping[str, str | None] | None
+) -> Mapping[str, str]:
     if client is None:
-        return _valid(_key(base))
+        return _keep_valid(_make_key(base))
     for name, value in client.items():
         if not _is_valid(name, value or ""):
             raise invalid_params(
@@ -142,7 +146,7 @@ def _source(base: Mapping[str, str], client: Mapping[str, str | None] | None) ->
 
 
 @lru_cache(maxsize=16)
-def _path(value: str | None) -> str:
+def _clean_path(value: str | None) -> str:
     """Remove entries that depend on the working folder: empty, `.`, relative."""
     kept = [folder for folder in (value or "").split(os.pathsep) if folder.startswith("/")]
     return os.pathsep.join(kept) or DEFAULT_PATH
@@ -150,7 +154,7 @@ def _path(value: str | None) -> str:
 
 def path_of(base: Mapping[str, str], client: Mapping[str, str | None] | None = None) -> str:
     """Return the PATH of a tool's process, before the definition's changes."""
-    return _path(_source(base, client).get("PATH"))
+    return _clean_path(_choose_source(base, client).get("PATH"))
 
 
 def find_granted_variables(
@@ -164,7 +168,7 @@ def find_granted_variables(
     secret, named = compile_secret_pattern(tuple(secret_env)), frozenset(names)
     return {
         name: value
-        for name, value in _source(base, client).items()
+        for name, value in _choose_source(base, client).items()
         if value and may_see(name) and (name in named or not secret.match(name))
     }
 
@@ -202,18 +206,18 @@ def build(
     configuration, gets none. A process that `is_confined` gets no daemon's address, as no socket is
     reachable; `proxy` is then the only one.
     """
-    source = _source(base, client)
+    source = _choose_source(base, client)
     secret = tuple(secret_env)
     if may_inherit is None and isinstance(source, Variables):
-        env = dict(_common(source, secret, terminal))
+        env = dict(_make_common(source, secret, terminal))
     else:
-        env = _inherited(source, secret)
+        env = _inherit(source, secret)
         if may_inherit is not None:
             env = {name: value for name, value in env.items() if may_inherit(name)}
-        env = _with_defaults(env, terminal=terminal)
+        env = _add_defaults(env, terminal=terminal)
     if askpass is not None and not is_confined:
         _set_askpass(env, askpass, terminal=terminal)
-    if may_read is not None and not any(map(may_read, _git_files(env.get("HOME", "")))):
+    if may_read is not None and not any(map(may_read, _list_git_files(env.get("HOME", "")))):
         env["GIT_CONFIG_GLOBAL"] = os.devnull
     for name, change in (overlay or {}).items():
         if change is True:
@@ -237,7 +241,7 @@ def build(
     return env
 
 
-def _git_files(home: str) -> tuple[str, str]:
+def _list_git_files(home: str) -> tuple[str, str]:
     return f"{home}/.gitconfig", f"{home}/.config/git/config"
 
 

@@ -29,7 +29,11 @@ from haftd.tools.definitions.access import AccessPolicy
 from haftd.tools.definitions.definition import Each, Tool
 from haftd.tools.definitions.fields import read_limit
 from haftd.tools.definitions.parameters import InvalidField
-from haftd.tools.definitions.runtime_names import MEDIATED, served_names, unserved_runtime
+from haftd.tools.definitions.runtime_names import (
+    MEDIATED,
+    explain_unserved_runtime,
+    list_served_names,
+)
 from haftd.tools.definitions.server_tools import find_server
 from haftd.tools.templates import shelltext, template
 from haftd.tools.templates.words import CLOSE, OPEN
@@ -81,7 +85,7 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Resolv
     if tool.unserved and tool.source != "local":
         raise unsupported_source(tool.name, tool.source, tool.unserved)
     if find_server(tool) is not None:
-        return _server_call(tool, args, context)
+        return _resolve_server_call(tool, args, context)
     if tool.unserved or (tool.command is None and not tool.is_builtin):
         raise unsupported_runtime(tool.name, tool.runtime, tool.unserved or "it has no command")
     policy = policy_in_force(tool, context.root, context.variables)
@@ -95,7 +99,7 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Resolv
             "options": dict(tool.options),
         },
         "context": {
-            **(_older_context(context) if tool.older else {}),
+            **(_make_older_context(context) if tool.older else {}),
             "action": context.action,
             "root": context.root,
             "session": context.session,
@@ -105,9 +109,9 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Resolv
         },
     }
     renderer = _Renderer(tool, args, template.Scope(call["tool"], call["context"], context.path))
-    runtime = renderer.text("runtime", tool.runtime)
-    if runtime not in served_names():
-        raise unsupported_runtime(tool.name, runtime, unserved_runtime(runtime))
+    runtime = renderer.render_text("runtime", tool.runtime)
+    if runtime not in list_served_names():
+        raise unsupported_runtime(tool.name, runtime, explain_unserved_runtime(runtime))
     if (runtime == "wasm") != (tool.runtime == "wasm"):
         why = "a template cannot choose it, as the rules of a module are read with its definition"
         raise unsupported_runtime(tool.name, runtime, why)
@@ -116,41 +120,41 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Resolv
     if runtime == MEDIATED:
         output, policy = "events", mediated_policy(tool, policy)
     argv, values = (
-        renderer.command(context.root, is_file=tool.is_module) if tool.command else ((), {})
+        renderer.render_command(context.root, is_file=tool.is_module) if tool.command else ((), {})
     )
-    folder = renderer.sized("cwd", renderer.value("cwd", tool.cwd) or ".")
+    folder = renderer.check_size("cwd", renderer.render_value("cwd", tool.cwd) or ".")
     overlay: dict[str, str | bool | None] = dict(values)
     for name, value in tool.env.items():
         if isinstance(value, bool):
             overlay[name] = value or None
             continue
-        text = renderer.value(f"env.{name}", value)
-        overlay[name] = None if text is None else renderer.sized(f"env.{name}", text, name)
+        text = renderer.render_value(f"env.{name}", value)
+        overlay[name] = None if text is None else renderer.check_size(f"env.{name}", text, name)
     # A module may read its call up to the end of the input.
     is_call_alone = runtime == "wasm" and output == "outcome"
     takes_input = "apply" in tool.actions and not is_call_alone
     launch = LaunchSpec(
         argv,
-        cwd=_below(context.root, folder),
+        cwd=_join_root(context.root, folder),
         terminal=terminal,
-        rows=renderer.extent("rows", tool.rows, 24),
-        cols=renderer.extent("cols", tool.cols, 80),
+        rows=renderer.render_extent("rows", tool.rows, 24),
+        cols=renderer.render_extent("cols", tool.cols, 80),
         stdin="pipe" if terminal or takes_input or output == "events" else "null",
         output=output,
-        limits=renderer.limits(),
+        limits=renderer.render_limits(),
         sandbox=make_sandbox(tool, policy, context.root, runtime),
     )
     context_json = msgspec.json.encode(call).decode()
     return ResolvedCall(launch, runtime, overlay, context_json, policy, tool.is_module)
 
 
-def _server_call(tool: Tool, args: Mapping[str, Any], context: CallContext) -> ResolvedCall:
+def _resolve_server_call(tool: Tool, args: Mapping[str, Any], context: CallContext) -> ResolvedCall:
     scope = template.Scope({"name": tool.name, "arguments": dict(args)}, {}, context.path)
-    limits = _Renderer(tool, args, scope).limits()
+    limits = _Renderer(tool, args, scope).render_limits()
     return ResolvedCall(LaunchSpec((), cwd=context.root, limits=limits), "mcp")
 
 
-def _older_context(context: CallContext) -> dict[str, Any]:
+def _make_older_context(context: CallContext) -> dict[str, Any]:
     ids = {
         "workspace_id": hashlib.sha256(context.root.encode(errors="replace")).hexdigest()[:16],
         "conversation_id": context.session,
@@ -174,7 +178,7 @@ class _Renderer:
             f"`{key}` of the definition of {shown(self.tool.name)} is wrong: {error}"
         )
 
-    def text(self, key: str, source: str) -> str:
+    def render_text(self, key: str, source: str) -> str:
         try:
             return template.render(source, self.scope)
         except template.ArgumentRefused as error:
@@ -182,7 +186,7 @@ class _Renderer:
         except template.BadTemplate as error:
             raise self._definition_error(key, error) from None
 
-    def value(self, key: str, source: str) -> str | None:
+    def render_value(self, key: str, source: str) -> str | None:
         """Render the text; None for a single expression without a value."""
         try:
             return template.value_of(source, self.scope)
@@ -191,11 +195,11 @@ class _Renderer:
         except template.BadTemplate as error:
             raise self._definition_error(key, error) from None
 
-    def sized(self, key: str, text: str, name: str = "") -> str:
+    def check_size(self, key: str, text: str, name: str = "") -> str:
         """Check the kernel's size limit for an argument, or the value of the variable `name`."""
         if "\0" in text:
             raise self._argument_error(
-                _holder(self.args, "\0") or key,
+                _find_holder(self.args, "\0") or key,
                 "it contains a NUL byte, which no argument can have",
             )
         try:
@@ -209,7 +213,7 @@ class _Renderer:
             raise limit_exceeded("argument_bytes", limit, f"`{key}` has {size} bytes")
         return text
 
-    def command(
+    def render_command(
         self, root: str, *, is_file: bool = False
     ) -> tuple[tuple[str, ...], dict[str, str]]:
         """Return the words; with `is_file` the first is a file, not a name on PATH."""
@@ -217,22 +221,24 @@ class _Renderer:
         if command is None:
             raise AssertionError("checked before")
         if command.shell is not None:
-            return self._script(command.words, command.shell)
+            return self._render_script(command.words, command.shell)
         argv: list[str] = []
         for word in command.words:
             argv.extend(
-                self._each(word.each) if isinstance(word, Each) else [self.text("command", word)]
+                self._render_each(word.each)
+                if isinstance(word, Each)
+                else [self.render_text("command", word)]
             )
         if not argv or not argv[0]:
             raise self._argument_error("command", "it names no program")
         for at, argument in enumerate(argv):
-            self.sized(f"argument {at}", argument)
+            self.check_size(f"argument {at}", argument)
         is_path = is_file or "/" in argv[0]
         if is_path and not argv[0].startswith("/") and isinstance(command.words[0], str):
-            argv[0] = _below(root, argv[0])
+            argv[0] = _join_root(root, argv[0])
         return tuple(argv), {}
 
-    def _each(self, expression: str) -> list[str]:
+    def _render_each(self, expression: str) -> list[str]:
         try:
             return template.spread(expression, self.scope)
         except template.ArgumentRefused as error:
@@ -240,7 +246,7 @@ class _Renderer:
         except template.BadTemplate as error:
             raise self._definition_error("command", error) from None
 
-    def _script(
+    def _render_script(
         self, words: tuple[str | Each, ...], shell: str
     ) -> tuple[tuple[str, ...], dict[str, str]]:
         """Return the shell's arguments, and the variables with the values of the script."""
@@ -249,7 +255,7 @@ class _Renderer:
         try:
             for word in words:
                 if isinstance(word, Each):
-                    items = self._each(word.each)
+                    items = self._render_each(word.each)
                     numbers = range(len(values), len(values) + len(items))
                     pieces.extend(f"{OPEN}{at}{CLOSE}" for at in numbers)
                     values.extend(items)
@@ -262,30 +268,30 @@ class _Renderer:
             raise self._argument_error("command", str(error)) from None
         except (template.BadTemplate, shelltext.BadScript) as error:
             raise self._definition_error("command", error) from None
-        self.sized("command", script)
+        self.check_size("command", script)
         overlay = {
-            name: self.sized(name, value, name)
+            name: self.check_size(name, value, name)
             for name, value in zip(map(_VALUE.format, range(len(values))), values, strict=True)
         }
         return (shell, "-c", script, self.tool.name), overlay
 
-    def extent(self, key: str, value: int | str, default: int) -> int:
+    def render_extent(self, key: str, value: int | str, default: int) -> int:
         if isinstance(value, int):
             return value
-        text = self.value(key, value)
+        text = self.render_value(key, value)
         if not text:
             return default
         if len(text) < 10 and text.isascii() and text.isdigit() and 1 <= int(text) <= 1000:
             return int(text)
         raise self._argument_error(key, f"it is {shown(text)}; it must be a number from 1 to 1000")
 
-    def limits(self) -> dict[str, float]:
+    def render_limits(self) -> dict[str, float]:
         limits: dict[str, float] = {}
         for name, value in self.tool.limits.items():
             if not isinstance(value, str):
                 limits[name] = value
                 continue
-            text = self.value(f"limits.{name}", value)
+            text = self.render_value(f"limits.{name}", value)
             if not text:
                 continue
             try:
@@ -300,13 +306,13 @@ class _Renderer:
 
 
 @lru_cache(maxsize=256)
-def _below(root: str, path: str) -> str:
+def _join_root(root: str, path: str) -> str:
     """Join a relative path to the root. `..` stays for the kernel, as links change its meaning."""
     joined = os.path.join(root, path)  # noqa: PTH118
     return joined if ".." in path.split("/") else os.path.normpath(joined)
 
 
-def _holder(value: Any, needle: str, path: str = "") -> str:
+def _find_holder(value: Any, needle: str, path: str = "") -> str:
     """Return the path of the first string with `needle`; empty if there is none."""
     if isinstance(value, str):
         return path if needle in value else ""
@@ -316,6 +322,6 @@ def _holder(value: Any, needle: str, path: str = "") -> str:
     elif isinstance(value, list):
         items = ((f"{path}[{at}]", item) for at, item in enumerate(value))
     for inner, item in items:
-        if holder := _holder(item, needle, inner):
+        if holder := _find_holder(item, needle, inner):
             return holder
     return ""

@@ -77,17 +77,17 @@ def read_call(tool: Tool, arguments: Mapping[str, Any]) -> HandleCall:
         has = ", ".join(f"`{name_}`" for name_ in tool.actions)
         raise action_not_supported(tool.name, shown(action, 40).strip("'"), f"it has {has}")
     protocol = {name: item for name, item in arguments.items() if name not in ("action", "id")}
-    faults = _wrong_id(arguments)
+    faults = _check_id(arguments)
     args: dict[str, Any] = {}
     if action == "spawn":
         own = _drop_protocol_nulls(tool, protocol)
         # The tool's own name shadows a protocol name.
         reading = own.keys() & READING.keys() - _own_names(tool)
         protocol = {name: own.pop(name) for name in reading}
-        args, more = _checked(tool, own)
+        args, more = _check(tool, own)
         faults += more
     else:
-        protocol = _without_nulls(protocol, "input" if action == "apply" else None)
+        protocol = _drop_nulls(protocol, "input" if action == "apply" else None)
     if isinstance(protocol.get("input"), dict):
         protocol["input"] = coerce(protocol["input"], _FORM)
     protocol = coerce(protocol, _SCHEMAS[action])
@@ -109,7 +109,7 @@ def read_run(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
         why = "it goes with an `action`, as `spawn`; leave it out to run the tool to its end"
         faults = [{"path": name, "message": why} for name in stray]
         rest = {name: item for name, item in own.items() if name not in stray}
-        raise invalid_arguments(tool.name, [*faults, *_checked(tool, rest)[1]])
+        raise invalid_arguments(tool.name, [*faults, *_check(tool, rest)[1]])
     return own
 
 
@@ -118,7 +118,7 @@ def _drop_protocol_nulls(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, 
     return {n: item for n, item in arguments.items() if item is not None or n not in others}
 
 
-def _wrong_id(arguments: Mapping[str, Any]) -> list[dict[str, str]]:
+def _check_id(arguments: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the problem of a missing or malformed `id`; none for a valid one."""
     name = arguments.get("id")
     if name is None:
@@ -129,7 +129,7 @@ def _wrong_id(arguments: Mapping[str, Any]) -> list[dict[str, str]]:
     return [{"path": "id", "message": f"it is {form}"}]
 
 
-def _checked(tool: Tool, own: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, str]]]:
+def _check(tool: Tool, own: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, str]]]:
     """Return the valid arguments, or none of them and the problems."""
     try:
         return check_arguments(tool, own), []
@@ -147,5 +147,5 @@ def _own_names(tool: Tool) -> set[str]:
     return set(tool.parameters.get("properties", {}))
 
 
-def _without_nulls(arguments: dict[str, Any], kept: str | None) -> dict[str, Any]:
+def _drop_nulls(arguments: dict[str, Any], kept: str | None) -> dict[str, Any]:
     return {name: item for name, item in arguments.items() if item is not None or name == kept}

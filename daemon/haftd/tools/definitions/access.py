@@ -124,7 +124,7 @@ class AccessPolicy(msgspec.Struct, frozen=True):
     def find_rule(self, right: Right, path: str) -> PathRule | None:
         """Return the rule that decides on the right at this path; None if none names the right."""
         rules = [r for r in self.fs or () if _names(r, right) and covers(r.path, path)]
-        return max(rules, key=_depth, default=None)
+        return max(rules, key=_count_depth, default=None)
 
     def may_read(self, path: str) -> bool:
         return self.may("read", path)
@@ -416,7 +416,7 @@ def _allows(rules: list[NetRule]) -> bool:
     return bool(rules) and all(rule.allow for rule in rules if rule.specificity == most)
 
 
-def _depth(rule: PathRule) -> int:
+def _count_depth(rule: PathRule) -> int:
     return 0 if rule.path in (".", "/") else rule.path.count("/") + 1
 
 

@@ -30,14 +30,14 @@ _Mode = TypeVar("_Mode", RunMode, StatedMode)
 _ON_HANDLES: tuple[PolicedAction, ...] = ("fetch", "apply", "abort")
 
 
-def mode_of(tool: Tool, action: PolicedAction) -> RunMode:
+def find_mode(tool: Tool, action: PolicedAction) -> RunMode:
     """Return an action's mode, for `sandboxed` the mode that stands for this tool.
 
     The action `result` is the release of the tool's result.
     """
     if action == "result":
         return tool.result or "unattended"
-    mode = _mode(tool.run, action)
+    mode = _find_mode(tool.run, action)
     if mode == "sandboxed":
         return "unattended" if tool.is_confined else "ask"
     return mode
@@ -49,14 +49,17 @@ def combine_policies(own: Run, other: Run) -> Run:
     if own is None or other is None or own == other:
         return own if other is None else other
     actions: tuple[PolicedAction, ...] = ("spawn", "call", *_ON_HANDLES)
-    return {action: stricter_of(_mode(own, action), _mode(other, action)) for action in actions}
+    return {
+        action: choose_stricter(_find_mode(own, action), _find_mode(other, action))
+        for action in actions
+    }
 
 
-def stricter_of(own: _Mode, other: _Mode) -> _Mode:
+def choose_stricter(own: _Mode, other: _Mode) -> _Mode:
     return max(own, other, key=_FREEST_FIRST.index)
 
 
-def _mode(run: Run, action: PolicedAction) -> StatedMode:
+def _find_mode(run: Run, action: PolicedAction) -> StatedMode:
     if run is None:
         return "unattended"
     if isinstance(run, str):
@@ -67,7 +70,7 @@ def _mode(run: Run, action: PolicedAction) -> StatedMode:
 
 def run_modes(tool: Tool) -> dict[str, RunMode]:
     """Return the modes of `fetch`, `apply` and `abort`, without the mode `unattended`."""
-    modes = {action: mode_of(tool, action) for action in _ON_HANDLES}
+    modes = {action: find_mode(tool, action) for action in _ON_HANDLES}
     return {action: mode for action, mode in modes.items() if mode != "unattended"}
 
 

@@ -28,7 +28,7 @@ def read_template(value: object, *path: str) -> str:
     return value
 
 
-def _word(value: object, *path: str) -> str | Each:
+def _read_word(value: object, *path: str) -> str | Each:
     if isinstance(value, dict):
         if set(value) != {"each"} or not isinstance(value["each"], str):
             raise invalid_field('a table in a command is { each = "expression" }', *path)
@@ -55,9 +55,9 @@ def read_command(value: object) -> Command:
         case str():
             argv: tuple[str | Each, ...] = _split(value)
         case list():
-            argv = tuple(_word(item, str(at)) for at, item in enumerate(value))
+            argv = tuple(_read_word(item, str(at)) for at, item in enumerate(value))
         case dict():
-            return _command_table(value)
+            return _read_command_table(value)
         case _:
             raise invalid_field(
                 "it must be a text, a list, or a table of `program`, `args` and `shell`"
@@ -67,7 +67,7 @@ def read_command(value: object) -> Command:
     return Command(argv)
 
 
-def _command_table(value: dict[str, Any]) -> Command:
+def _read_command_table(value: dict[str, Any]) -> Command:
     if unknown := sorted(set(value) - {"program", "args", "shell"}):
         raise invalid_field("a command has `program`, `args` and `shell`", unknown[0])
     program = value.get("program")
@@ -76,7 +76,7 @@ def _command_table(value: dict[str, Any]) -> Command:
     args = value.get("args", [])
     if not isinstance(args, list):
         raise invalid_field("it must be a list", "args")
-    tail = tuple(_word(item, "args", str(at)) for at, item in enumerate(args))
+    tail = tuple(_read_word(item, "args", str(at)) for at, item in enumerate(args))
     shell = value.get("shell", False)
     if shell is False:
         return Command((read_template(program, "program"), *tail))

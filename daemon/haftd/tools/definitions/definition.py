@@ -13,7 +13,7 @@ from haft_protocol.methods import Annotations
 from haftd.notice_settings import NoticeSettings
 
 from .access import AccessPolicy
-from .runtime_names import MEDIATED, served_names, unserved_runtime
+from .runtime_names import MEDIATED, explain_unserved_runtime, list_served_names
 
 BUILTIN = frozenset({"ask_user", "describe_tools"})
 """The daemon's own tools with a definition; `await` has none."""
@@ -210,8 +210,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
             return f"haftd has no tool of that name; its own are {', '.join(sorted(BUILTIN))}"
         if self.source != "local":
             return self.absent
-        if self.is_module and "wasm" not in served_names():
-            return unserved_runtime("wasm")
-        if "{" not in self.runtime and self.runtime not in served_names():
-            return unserved_runtime(self.runtime)
+        if self.is_module and "wasm" not in list_served_names():
+            return explain_unserved_runtime("wasm")
+        if "{" not in self.runtime and self.runtime not in list_served_names():
+            return explain_unserved_runtime(self.runtime)
         return ""

@@ -122,9 +122,9 @@ def read_text(path: Path) -> str:
     try:
         with os.fdopen(_open(path), "rb") as file:
             status = os.fstat(file.fileno())
-            if why := _kind_fault(status):
+            if why := _find_kind_fault(status):
                 raise UnreadableFile(why)
-            if why := _rights_fault(path, status):
+            if why := _find_rights_fault(path, status):
                 raise UnreadableFile(why, is_kept=True)
             data = file.read(MAX_DOCUMENT_BYTES + 1)
         if len(data) > MAX_DOCUMENT_BYTES:
@@ -146,7 +146,7 @@ def _open(path: Path) -> int:
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
 
 
-def _kind_fault(status: os.stat_result) -> str:
+def _find_kind_fault(status: os.stat_result) -> str:
     if not stat.S_ISREG(status.st_mode):
         return _NOT_REGULAR
     if status.st_size > MAX_DOCUMENT_BYTES:
@@ -154,22 +154,22 @@ def _kind_fault(status: os.stat_result) -> str:
     return ""
 
 
-def _rights_fault(path: Path, status: os.stat_result) -> str:
+def _find_rights_fault(path: Path, status: os.stat_result) -> str:
     # A link's owner chooses its target, the folder's writers the names.
     return (
-        _foreign_write_fault(status, "it")
-        or _foreign_write_fault(path.lstat(), "it")
-        or _foreign_write_fault(path.parent.stat(), "its folder")
-        or _redirection_fault(path)
+        _find_foreign_write_fault(status, "it")
+        or _find_foreign_write_fault(path.lstat(), "it")
+        or _find_foreign_write_fault(path.parent.stat(), "its folder")
+        or _find_redirection_fault(path)
     )
 
 
-def _redirection_fault(path: Path) -> str:
+def _find_redirection_fault(path: Path) -> str:
     why = why_replaceable(str(path))
     return f"{why}, so it is not read" if why else ""
 
 
-def _foreign_write_fault(status: os.stat_result, subject: str) -> str:
+def _find_foreign_write_fault(status: os.stat_result, subject: str) -> str:
     if has_foreign_owner(status):
         return f"{subject} belongs to the user with the number {status.st_uid}, so it is not read"
     sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
@@ -192,15 +192,15 @@ def parse(text: str, file: str) -> Document:
         raise UnreadableFile(_TOO_DEEP) from None
     except ValueError:
         raise UnreadableFile(_TOO_LARGE) from None
-    for value, depth in _values(data):
+    for value, depth in _walk_values(data):
         if depth > _MAX_DEPTH:
             raise UnreadableFile(_TOO_DEEP)
         if type(value) is int and not -(2**63) <= value < 2**63:
             raise UnreadableFile(_TOO_LARGE)
-    return Document(file, data, dict(_places(text)))
+    return Document(file, data, dict(_list_places(text)))
 
 
-def _values(data: object) -> Iterator[tuple[object, int]]:
+def _walk_values(data: object) -> Iterator[tuple[object, int]]:
     """Yield each value of the data with its depth."""
     waiting = [(data, 0)]
     while waiting:
@@ -211,7 +211,7 @@ def _values(data: object) -> Iterator[tuple[object, int]]:
             waiting.extend((each, depth + 1) for each in inner)
 
 
-def _path_of(text: str) -> tuple[str, ...] | None:
+def _read_key(text: str) -> tuple[str, ...] | None:
     """Return the path of keys in a table's header, or in an assignment; None for another text."""
     if text.count(".") > _MAX_DOTS:
         return None  # perhaps not a key, and tomllib takes time in the square of its length
@@ -231,7 +231,7 @@ def _path_of(text: str) -> tuple[str, ...] | None:
         path.append(key)
 
 
-def _places(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
+def _list_places(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
     """Yield path and line number of each table and key outside of inline tables and strings."""
     table: tuple[str, ...] = ()
     inside = ""  # delimiter of the open multi-line string
@@ -244,13 +244,13 @@ def _places(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
         if was_inside or not stripped or stripped.startswith("#"):
             continue
         if stripped.startswith("["):
-            path = _path_of(stripped)
+            path = _read_key(stripped)
             if path:
                 table = path
                 yield path, number
         elif "=" in stripped:
             left = stripped.partition("=")[0]
-            if path := _path_of(f"{left} = 0"):
+            if path := _read_key(f"{left} = 0"):
                 yield (*table, *path), number
 
 

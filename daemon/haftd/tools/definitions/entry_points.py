@@ -31,13 +31,13 @@ def find_entry_points(group: str, folders: Iterable[str]) -> list[EntryPoint]:
     is skipped."""
     entries: dict[str, EntryPoint] = {}
     for folder in dict.fromkeys(folders):
-        for file in _metadata(folder):
+        for file in _list_metadata(folder):
             for entry in _read(group, file, folder):
                 entries.setdefault(entry.name, entry)
     return list(entries.values())
 
 
-def _metadata(folder: str) -> list[str]:
+def _list_metadata(folder: str) -> list[str]:
     try:
         names = os.listdir(folder or ".")  # noqa: PTH208
     except OSError:
@@ -52,7 +52,7 @@ def _metadata(folder: str) -> list[str]:
 def _read(group: str, file: str, folder: str) -> Iterator[EntryPoint]:
     try:
         facts = os.stat(file)  # noqa: PTH116
-        lines = _lines(file, facts.st_ino, facts.st_mtime_ns, facts.st_size)
+        lines = _read_lines(file, facts.st_ino, facts.st_mtime_ns, facts.st_size)
     except (OSError, UnicodeDecodeError):
         return
     for section, line, number in lines:
@@ -63,7 +63,9 @@ def _read(group: str, file: str, folder: str) -> Iterator[EntryPoint]:
 
 
 @lru_cache(maxsize=1024)
-def _lines(file: str, _inode: int, _time_ns: int, _size: int) -> tuple[tuple[str, str, int], ...]:
+def _read_lines(
+    file: str, _inode: int, _time_ns: int, _size: int
+) -> tuple[tuple[str, str, int], ...]:
     """Return the section, text and number of each entry's line; a start asks for three groups."""
     with open(file, encoding="utf-8") as opened:
         text = opened.read(_MAX_BYTES)

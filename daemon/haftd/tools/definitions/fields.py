@@ -87,19 +87,19 @@ def read_size(value: object) -> int:
     )
 
 
-def _text(value: object) -> str:
+def _read_text(value: object) -> str:
     if isinstance(value, str):
         return value
     raise invalid_field("it must be a text")
 
 
-def _table(value: object) -> dict[str, Any]:
+def _read_table(value: object) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     raise invalid_field("it must be a table")
 
 
-def _one_of(*allowed: str) -> Callable[[object], str]:
+def _make_choice_reader(*allowed: str) -> Callable[[object], str]:
     def read(value: object) -> str:
         if isinstance(value, str) and value in allowed:
             return value
@@ -109,7 +109,7 @@ def _one_of(*allowed: str) -> Callable[[object], str]:
 
 
 def _read_source(value: object) -> str:
-    text = _text(value)
+    text = _read_text(value)
     kind, _, rest = text.partition(".")
     if (
         text == "builtin"
@@ -125,7 +125,7 @@ def _read_source(value: object) -> str:
 
 def _read_runtime(value: object) -> str:
     text = read_template(value)
-    return text if "{" in text else _one_of(*read_names())(text)
+    return text if "{" in text else _make_choice_reader(*read_names())(text)
 
 
 def _read_extent(value: object) -> int | str:
@@ -138,7 +138,7 @@ def _read_extent(value: object) -> int | str:
 
 def _read_env(value: object) -> dict[str, str | bool]:
     env: dict[str, str | bool] = {}
-    for name, item in _table(value).items():
+    for name, item in _read_table(value).items():
         if not _ENV_NAME.fullmatch(name) or name in _RESERVED_VARIABLES:
             raise invalid_field("this name cannot be set", name)
         if isinstance(item, bool):
@@ -152,7 +152,7 @@ def _read_env(value: object) -> dict[str, str | bool]:
 
 def _read_limits(value: object) -> dict[str, float | str]:
     limits: dict[str, float | str] = {}
-    for name, item in _table(value).items():
+    for name, item in _read_table(value).items():
         if name not in _LIMITS:
             raise invalid_field(
                 f"there is no such limit; the limits are {', '.join(_LIMITS)}", name
@@ -186,7 +186,7 @@ def read_limit(name: str, value: object) -> float:
 
 def _read_annotations(value: object) -> Annotations:
     annotations: dict[str, bool] = {}
-    for name, item in _table(value).items():
+    for name, item in _read_table(value).items():
         if name not in Annotations.__struct_fields__:
             names = ", ".join(Annotations.__struct_fields__)
             raise invalid_field(f"there is no such annotation; they are {names}", name)
@@ -195,7 +195,7 @@ def _read_annotations(value: object) -> Annotations:
 
 
 def _read_verbs(value: object) -> VerbForm:
-    table = _table(value)
+    table = _read_table(value)
     try:
         return msgspec.convert(table, VerbForm)
     except msgspec.ValidationError as error:
@@ -237,12 +237,12 @@ def _read_run(value: object) -> str | dict[str, str]:
             if action not in (*ACTIONS, "call", "default") or mode not in _RUN_MODES:
                 raise invalid_field(f"it maps actions to one of {', '.join(_RUN_MODES)}", action)
         return value
-    return _one_of(*_RUN_MODES)(value)
+    return _make_choice_reader(*_RUN_MODES)(value)
 
 
 def _read_questions(value: object) -> dict[str, QuestionPolicy]:
     policies = {}
-    for name, item in _table(value).items():
+    for name, item in _read_table(value).items():
         if not isinstance(item, dict):
             raise invalid_field("it must be a table of `target`, `answer` or `timeout_s`", name)
         target = item.get("target")
@@ -268,7 +268,7 @@ def _read_questions(value: object) -> dict[str, QuestionPolicy]:
 
 
 def _read_style(value: object) -> dict[str, Any]:
-    style = dict(_table(value))
+    style = dict(_read_table(value))
     if "parameters" in style and style["parameters"] not in PARAMETERS:
         try:
             style["parameters"] = read_command(style["parameters"])
@@ -281,7 +281,7 @@ def _read_style(value: object) -> dict[str, Any]:
     return style
 
 
-def _any(value: object) -> Any:
+def _read_any(value: object) -> Any:
     return value
 
 
@@ -289,17 +289,17 @@ READERS: dict[str, Callable[[object], Any]] = {
     "source": _read_source,
     "command": read_command,
     "runtime": _read_runtime,
-    "summary": _text,
-    "description": _text,
-    "examples": _text,
+    "summary": _read_text,
+    "description": _read_text,
+    "examples": _read_text,
     "parameters": read_parameters,
     "stateful": read_flag,
     "one_shot": read_flag,
     "actions": _read_actions,
-    "output": _one_of("raw", "outcome", "events"),
-    "on_turn_end": _one_of("abort", "await", "keep", "inquire"),
+    "output": _make_choice_reader("raw", "outcome", "events"),
+    "on_turn_end": _make_choice_reader("abort", "await", "keep", "inquire"),
     "notify": read_notify,
-    "on_disconnect": _one_of("keep", "abort"),
+    "on_disconnect": _make_choice_reader("keep", "abort"),
     "annotations": _read_annotations,
     "verbs": _read_verbs,
     "size_threshold": read_size,
@@ -311,15 +311,15 @@ READERS: dict[str, Callable[[object], Any]] = {
     "may": _read_may,
     "enable": _read_enable,
     "run": _read_run,
-    "result": _one_of(*_MODES),
+    "result": _make_choice_reader(*_MODES),
     "questions": _read_questions,
-    "options": _table,
+    "options": _read_table,
     "access": read_access,
     "sandbox": read_sandbox,
     "unsafe": read_flag,
     "style": _read_style,
-    "format": _any,
-    "cancellation_response": _any,
+    "format": _read_any,
+    "cancellation_response": _read_any,
 }
 _KEPT = ("format", "cancellation_response")
 _NOT_THE_TOOLS = (*_KEPT, "sandbox")
@@ -402,12 +402,12 @@ def find_remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[st
             ("source" if tool.source != "local" else "runtime",),
             f"the tool cannot be called: {why}",
         )
-    for name in _unfit_defaults(tool.parameters):
+    for name in _find_unfit_defaults(tool.parameters):
         why = f"the parameter `{name}` does not take its own default, which is never filled in"
         yield ("parameters", name, "default"), why
 
 
-def _unfit_defaults(parameters: Mapping[str, Any]) -> Iterator[str]:
+def _find_unfit_defaults(parameters: Mapping[str, Any]) -> Iterator[str]:
     """Yield the parameters with a default that violates the schema; `null` stands for none."""
     shared = {key: parameters[key] for key in ("$defs", "definitions") if key in parameters}
     for name, form in parameters.get("properties", {}).items():

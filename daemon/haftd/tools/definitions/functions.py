@@ -47,10 +47,10 @@ def read_functions(path: Path) -> Document:
     tools: dict[str, Any] = {}
     lines: dict[tuple[str, ...], int] = {}
     module = _parse(text) if _MODULE in text else None
-    for name, line, options in () if module is None else _functions(module):
+    for name, line, options in () if module is None else _list_functions(module):
         if name in tools:
             raise UnreadableFile(f"there are two tools with the name {shown(name)}", line)
-        tools[name] = options | _definition(_program(path, text))
+        tools[name] = options | _make_definition(_choose_program(path, text))
         lines[("tools", name)] = line
     return Document(str(path), {"tools": tools}, lines)
 
@@ -66,7 +66,7 @@ def _parse(text: str) -> ast.Module:
         raise UnreadableFile("it is not Python that can be read") from None
 
 
-def _program(path: Path, text: str) -> list[str]:
+def _choose_program(path: Path, text: str) -> list[str]:
     if text.startswith("#!") and os.access(path, os.X_OK):
         return [str(path)]
     return [*_WORKER, str(path)]
@@ -78,11 +78,11 @@ def is_function(tool: Tool) -> bool:
     return tool.command is not None and tool.command.words[: len(_WORKER)] == _WORKER
 
 
-def _definition(program: Sequence[str]) -> dict[str, Any]:
+def _make_definition(program: Sequence[str]) -> dict[str, Any]:
     return {"output": "events", "command": [*program, _ACTION]}
 
 
-def _functions(module: ast.Module) -> Iterator[tuple[str, int, dict[str, Any]]]:
+def _list_functions(module: ast.Module) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """Yield name, line and options of each top-level function with the decorator."""
     import ast
 
@@ -92,18 +92,18 @@ def _functions(module: ast.Module) -> Iterator[tuple[str, int, dict[str, Any]]]:
         for decorator in node.decorator_list:
             call = decorator if isinstance(decorator, ast.Call) else None
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
-            if _last_name(called) != _DECORATOR:
+            if _find_last_name(called) != _DECORATOR:
                 continue
-            fields = _fields(call.keywords if call else [], node.lineno)
+            fields = _read_fields(call.keywords if call else [], node.lineno)
             name = fields.pop("name", node.name)
             yield str(name), node.lineno, fields
 
 
-def _last_name(node: ast.expr) -> str:
+def _find_last_name(node: ast.expr) -> str:
     return str(getattr(node, "attr", getattr(node, "id", "")))
 
 
-def _fields(keywords: Iterable[ast.keyword], line: int) -> dict[str, Any]:
+def _read_fields(keywords: Iterable[ast.keyword], line: int) -> dict[str, Any]:
     import ast
 
     fields = {}
@@ -125,19 +125,19 @@ def find_packaged_functions(
     `problems`."""
     documents = []
     for entry in find_entry_points(GROUP, folders):
-        if why := _fault(entry, taken):
+        if why := _find_fault(entry, taken):
             key = f"{GROUP}.{entry.name}"
             problems.append(problem(entry.file, key, why, entry.line))
             continue
         reference = f"{entry.module}:{entry.object}"
         program = ["--entry", reference, "--path", entry.folder]
-        definition = _definition([*_WORKER, *program])
+        definition = _make_definition([*_WORKER, *program])
         place: dict[tuple[str, ...], int] = {("tools", entry.name): entry.line}
         documents.append(Document(entry.file, {"tools": {entry.name: definition}}, place))
     return documents
 
 
-def _fault(entry: EntryPoint, taken: Collection[str]) -> str:
+def _find_fault(entry: EntryPoint, taken: Collection[str]) -> str:
     if entry.name in taken:
         return f"haftd has a tool {shown(entry.name)} of its own, which stays"
     if not NAME.fullmatch(entry.name):

@@ -27,7 +27,7 @@ from .access_fields import read_policy
 from .definition import Tool
 from .document import Document, merge_tables
 from .parameters import read_details
-from .runtime_names import MEDIATED, added_runtimes
+from .runtime_names import MEDIATED, find_added_runtimes
 from .self_description import is_described_later, mark_self_describing
 from .server_tools import NOT_ASKED, find_server
 from .template_names import check_names
@@ -72,13 +72,13 @@ def read_layers(
     """Yield the definitions of a file without those that have a fault, unless they have access rules
     (`is_refused`); faults go to `problems`."""
     for form in FORMS:
-        table = _table(document, form)
+        table = _find_table(document, form)
         if table is None:
             problems.append(document.problem(form, "it must be a table of tools"))
             continue
         for name, values in table.items():
             layer = Layer(name, form, document, values)
-            faults = list(_faults(layer, strict=form == ("tools",)))
+            faults = list(_find_faults(layer, strict=form == ("tools",)))
             problems.extend(problem for problem, _ in faults)
             if not any(fatal for _, fatal in faults):
                 readable = {key: value for key, value in values.items() if key in fields.READERS}
@@ -88,7 +88,7 @@ def read_layers(
                 yield Layer(name, form, document, {}, packed, is_refused=True)
 
 
-def _table(document: Document, form: tuple[str, ...]) -> dict[str, Any] | None:
+def _find_table(document: Document, form: tuple[str, ...]) -> dict[str, Any] | None:
     """Return the table of tools in this form, empty if it is missing; None if it is no table."""
     table: Any = document.data
     for key in form:
@@ -99,10 +99,10 @@ def _table(document: Document, form: tuple[str, ...]) -> dict[str, Any] | None:
 def read_tables(document: Document) -> Iterator[dict[str, Any]]:
     """Yield the table of tools in either form, empty if it is missing or no table."""
     for form in FORMS:
-        yield _table(document, form) or {}
+        yield _find_table(document, form) or {}
 
 
-def _faults(layer: Layer, *, strict: bool) -> Iterator[tuple[Problem, bool]]:
+def _find_faults(layer: Layer, *, strict: bool) -> Iterator[tuple[Problem, bool]]:
     """Yield a layer's faults, each with True if the fault invalidates the layer."""
     if layer.name != "*" and not fields.NAME.fullmatch(layer.name):
         yield (
@@ -181,7 +181,7 @@ def build_tools(layers: Iterable[Layer], problems: list[Problem]) -> dict[str, T
     return tools
 
 
-def _as_written(path: tuple[str, ...], values: Mapping[str, Any]) -> tuple[str, ...]:
+def _map_path(path: tuple[str, ...], values: Mapping[str, Any]) -> tuple[str, ...]:
     """Map a path of the schema to the definition's: the short form omits `properties`."""
     is_short = path[:2] == ("parameters", "properties") and _is_short(values.get("parameters"))
     return (path[0], *path[2:]) if is_short else path
@@ -204,7 +204,7 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
     except parameters.InvalidField as wrong:
         layer = origins.get(wrong.path[0], last) if wrong.path else last
         layer = layer if layer.name != "*" else last
-        problems.append(layer.problem(_as_written(wrong.path, values), wrong.message))
+        problems.append(layer.problem(_map_path(wrong.path, values), wrong.message))
         return None
     is_module = tool.source == "local" and tool.runtime == "wasm"
     if is_module:
@@ -220,7 +220,9 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
         except parameters.InvalidField as wrong:
             problems.append(layer.problem(("access", *wrong.path), wrong.message))
             return None
-        faults = list(_unenforceable(tool, policy, "access" if "access" in read else "sandbox"))
+        faults = list(
+            _find_unenforceable(tool, policy, "access" if "access" in read else "sandbox")
+        )
         if not faults and _is_confined(tool) and policy.fs is None and policy != AccessPolicy():
             faults = [(("access",), _OPEN_FILES)]
         so = _UNGRANTED if is_module else _UNSAFE
@@ -251,7 +253,7 @@ def _is_confined(tool: Tool) -> bool:
     return tool.source == "local" and ("{" in tool.runtime or tool.runtime in _CONFINED)
 
 
-def _unenforceable(
+def _find_unenforceable(
     tool: Tool, policy: AccessPolicy, key: str
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     if tool.source != "local":
@@ -262,5 +264,5 @@ def _unenforceable(
     elif tool.runtime == MEDIATED:
         for path, why in policy.find_unmediated():
             yield ("access", *path), why
-    elif tool.runtime in added_runtimes():
+    elif tool.runtime in find_added_runtimes():
         yield (key,), f"the runtime {tool.runtime!r} does not enforce it"

@@ -114,15 +114,15 @@ def read_details(value: object) -> dict[str, str]:
     if not isinstance(value, dict):
         return {}
     form = value if value.get("type") == "object" else {"properties": value}
-    return dict(_details(form, ""))
+    return dict(_list_details(form, ""))
 
 
-def _details(form: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
+def _list_details(form: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
     summary, text = ((form.get(key) or "").strip() for key in ("summary", "description"))
     if path and summary and text and text != summary:
         yield path, text
     inner = [(f"{path}[]", form.get("items"))]
-    inner += [(path, subschema) for key in _CHOICES for subschema in _items(form.get(key))]
+    inner += [(path, subschema) for key in _CHOICES for subschema in _list_items(form.get(key))]
     properties = form.get("properties")
     if isinstance(properties, dict):
         inner += [
@@ -130,10 +130,10 @@ def _details(form: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
         ]
     for place, subschema in inner:
         if isinstance(subschema, dict):
-            yield from _details(subschema, place)
+            yield from _list_details(subschema, place)
 
 
-def _items(value: object) -> Iterable[object]:
+def _list_items(value: object) -> Iterable[object]:
     return value if isinstance(value, list) else ()
 
 
@@ -141,14 +141,14 @@ def _parse(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidField((), "it must be a table of parameters")
     if value.get("type") == "object":
-        return _schema(value, (), 0)
+        return _make_schema(value, (), 0)
     for name, parameter in value.items():
         if not isinstance(parameter, dict):
             raise InvalidField((name,), "a parameter is a table")
-    return _schema({"type": "object", "properties": value}, (), 0, is_short=True)
+    return _make_schema({"type": "object", "properties": value}, (), 0, is_short=True)
 
 
-def _described(form: dict[str, Any], path: tuple[str, ...]) -> str | None:
+def _choose_description(form: dict[str, Any], path: tuple[str, ...]) -> str | None:
     """Return the parameter's text for models: `summary`, else `description`; None without either."""
     for key in ("summary", "description"):
         text = form.get(key)
@@ -157,7 +157,7 @@ def _described(form: dict[str, Any], path: tuple[str, ...]) -> str | None:
     return (form.get("summary") or "").strip() or (form.get("description") or "").strip() or None
 
 
-def _schema(
+def _make_schema(
     form: object, path: tuple[str, ...], depth: int, *, is_short: bool = False
 ) -> dict[str, Any]:
     """Return the JSON Schema of a parameter or of an object with parameters. Raises `InvalidField`."""
@@ -177,22 +177,22 @@ def _schema(
         if key in (*_CHOICES, "prefixItems") and isinstance(value, list):
             closed = key == "prefixItems" or "properties" not in form
             schema[key] = [
-                _branch(item, (*inner, str(at)), depth, closed=closed)
+                _make_branch(item, (*inner, str(at)), depth, closed=closed)
                 for at, item in enumerate(value)
             ]
         elif key in _CONDITIONS and isinstance(value, dict):
-            schema[key] = _branch(value, inner, depth, closed=False)
+            schema[key] = _make_branch(value, inner, depth, closed=False)
         elif key == "dependentSchemas" and isinstance(value, dict):
             schema[key] = {
-                n: _branch(v, (*inner, n), depth, closed=False) for n, v in value.items()
+                n: _make_branch(v, (*inner, n), depth, closed=False) for n, v in value.items()
             }
         elif key in _ONE and isinstance(value, dict):
-            schema[key] = _schema(value, inner, depth + 1)
+            schema[key] = _make_schema(value, inner, depth + 1)
         elif key in _NAMED and isinstance(value, dict):
-            schema[key] = {n: _schema(v, (*inner, n), depth + 1) for n, v in value.items()}
+            schema[key] = {n: _make_schema(v, (*inner, n), depth + 1) for n, v in value.items()}
         else:
             schema[key] = value
-    if (text := _described(form, path)) is not None:
+    if (text := _choose_description(form, path)) is not None:
         schema["description"] = text
     required = form.get("required")
     names = list(required) if isinstance(required, list) else []
@@ -205,7 +205,7 @@ def _schema(
         for name, item in properties.items():
             # The short form has no `properties` in its paths.
             inner = (*path, name) if is_short else (*path, "properties", name)
-            schema["properties"][name] = _schema(item, inner, depth + 1)
+            schema["properties"][name] = _make_schema(item, inner, depth + 1)
             if isinstance(item, dict) and item.get("required") is True:
                 names.append(name)
         schema.setdefault("additionalProperties", False)
@@ -224,11 +224,11 @@ def _check_type(value: object, path: tuple[str, ...]) -> None:
             )
 
 
-def _branch(item: object, path: tuple[str, ...], depth: int, *, closed: bool) -> Any:
+def _make_branch(item: object, path: tuple[str, ...], depth: int, *, closed: bool) -> Any:
     """Parse a subschema; unless `closed`, siblings may declare further names."""
     if isinstance(item, bool):
         return item
-    branch = _schema(item, path, depth + 1)
+    branch = _make_schema(item, path, depth + 1)
     if not closed and isinstance(item, dict) and "additionalProperties" not in item:
         branch.pop("additionalProperties", None)
     return branch

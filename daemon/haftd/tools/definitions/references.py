@@ -15,11 +15,11 @@ _VALUES = frozenset(["default", "const", "enum", "examples"])
 def find_endless(schema: Mapping[str, Any]) -> str | None:
     """Return a `$ref` of the first endless cycle; None if there is none."""
     done: set[int] = set()
-    for start in _parts(schema):
+    for start in _walk(schema):
         if id(start) in done:
             continue
         # Depth-first: each open subschema with its unvisited references.
-        path = [(start, _same_value_schemas(start, schema))]
+        path = [(start, _list_same_value_schemas(start, schema))]
         open_ = {id(start)}
         through: list[str | None] = []
         while path:
@@ -30,7 +30,7 @@ def find_endless(schema: Mapping[str, Any]) -> str | None:
                     cycle = [*through[first:], reference]
                     return next((candidate for candidate in cycle if candidate is not None), None)
                 if id(other) not in done:
-                    path.append((other, _same_value_schemas(other, schema)))
+                    path.append((other, _list_same_value_schemas(other, schema)))
                     through.append(reference)
                     open_.add(id(other))
                     break
@@ -43,7 +43,7 @@ def find_endless(schema: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _parts(schema: Any) -> Iterator[dict[str, Any]]:
+def _walk(schema: Any) -> Iterator[dict[str, Any]]:
     waiting = [schema]
     while waiting:
         node = waiting.pop()
@@ -54,7 +54,7 @@ def _parts(schema: Any) -> Iterator[dict[str, Any]]:
             waiting.extend(node)
 
 
-def _same_value_schemas(
+def _list_same_value_schemas(
     part: dict[str, Any], whole: Any
 ) -> Iterator[tuple[str | None, dict[str, Any]]]:
     """Yield the subschemas for the same value, each with the reference to it."""
@@ -67,11 +67,11 @@ def _same_value_schemas(
     if isinstance(part.get("dependentSchemas"), dict):
         yield from ((None, e) for e in part["dependentSchemas"].values() if isinstance(e, dict))
     reference = part.get("$ref")
-    if isinstance(reference, str) and (target := _named(reference, whole)) is not None:
+    if isinstance(reference, str) and (target := _find_named(reference, whole)) is not None:
         yield reference, target
 
 
-def _named(reference: str, whole: Any) -> dict[str, Any] | None:
+def _find_named(reference: str, whole: Any) -> dict[str, Any] | None:
     if reference != "#" and not reference.startswith("#/"):
         return None
     for key in reference.split("/")[1:]:

@@ -27,7 +27,7 @@ _NO_ENGINE = (
 
 
 @cache
-def engine_folder() -> str | None:
+def find_engine_folder() -> str | None:
     """Return the real path of the folder with the engine's package; None if it is not installed.
     Imports nothing of it."""
     spec = PathFinder.find_spec(_ENGINE)
@@ -36,9 +36,9 @@ def engine_folder() -> str | None:
     return os.path.realpath(spec.origin).rpartition(f"/{_ENGINE}/")[0]
 
 
-def engine_version() -> str:
+def find_engine_version() -> str:
     """Return the engine's version, from the name of its metadata folder; empty if unknown."""
-    folder = engine_folder() or ""
+    folder = find_engine_folder() or ""
     head, tail = f"{_ENGINE}-", ".dist-info"
     names = os.listdir(folder) if folder else []  # noqa: PTH208
     matching = [name for name in names if name.startswith(head) and name.endswith(tail)]
@@ -46,43 +46,43 @@ def engine_version() -> str:
 
 
 @cache
-def added_runtimes() -> Mapping[str, EntryPoint]:
+def find_added_runtimes() -> Mapping[str, EntryPoint]:
     """Return the packages' runtimes by name; read once in a process."""
-    return {entry.name: entry for entry in _entries() if not _fault(entry)}
+    return {entry.name: entry for entry in _find_entries() if not _find_fault(entry)}
 
 
-def runtime_problems() -> Iterable[Problem]:
+def find_runtime_problems() -> Iterable[Problem]:
     """Yield the faults of packages' runtimes, which are left out."""
-    for entry in _entries():
-        if why := _fault(entry):
+    for entry in _find_entries():
+        if why := _find_fault(entry):
             yield problem(entry.file, f"{GROUP}.{entry.name}", why, entry.line)
 
 
-def served_names() -> tuple[str, ...]:
+def list_served_names() -> tuple[str, ...]:
     """Return the runtimes that this daemon can run."""
-    own = _OWN if engine_folder() else [name for name in _OWN if name != "wasm"]
-    return (*own, *added_runtimes())
+    own = _OWN if find_engine_folder() else [name for name in _OWN if name != "wasm"]
+    return (*own, *find_added_runtimes())
 
 
-def unserved_runtime(runtime: str) -> str:
+def explain_unserved_runtime(runtime: str) -> str:
     """Return the reason why this daemon has no such runtime."""
     if runtime == "wasm":
         return _NO_ENGINE
-    *names, last = (f"`{name}`" for name in served_names())
+    *names, last = (f"`{name}`" for name in list_served_names())
     return f"this version runs {', '.join(names)} and {last} only"
 
 
 def read_names() -> tuple[str, ...]:
     """Return the runtimes that a definition may name: `wasm` also without its engine, as the error about
     that follows where such a tool is used."""
-    return (*_OWN, *added_runtimes())
+    return (*_OWN, *find_added_runtimes())
 
 
-def _entries() -> list[EntryPoint]:
+def _find_entries() -> list[EntryPoint]:
     return find_entry_points(GROUP, sys.path)
 
 
-def _fault(entry: EntryPoint) -> str:
+def _find_fault(entry: EntryPoint) -> str:
     if entry.name in _RESERVED:
         return f"haftd has a runtime {shown(entry.name)} of its own, which stays"
     if not entry.name.replace("_", "").replace("-", "").isalnum():

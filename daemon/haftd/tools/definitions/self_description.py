@@ -67,7 +67,7 @@ def mark_self_describing(tool: Tool, values: Mapping[str, Any]) -> Tool:
         return tool
     if parameters is not None and not _is_laid_over(parameters):
         return tool
-    handed = set(_whole_values(tool.command))
+    handed = set(_find_whole_values(tool.command))
     over = parameters or {}
     knows = "context" in handed or (tool.command.shell is None and bool(handed))
     if knows and not tool.older:
@@ -83,7 +83,7 @@ def is_described_later(tool: Tool) -> bool:
     return (
         tool.is_self_describing
         and tool.command is not None
-        and any(True for _ in _whole_values(tool.command))
+        and any(True for _ in _find_whole_values(tool.command))
     )
 
 
@@ -97,17 +97,17 @@ def _is_laid_over(parameters: object) -> bool:
 
 
 def _gives_a_type(form: dict[str, Any]) -> bool:
-    inner = [form.get("items"), *_values(form.get("properties"))]
+    inner = [form.get("items"), *_list_values(form.get("properties"))]
     return bool(_GIVES_A_TYPE & form.keys()) or any(
         isinstance(subschema, dict) and _gives_a_type(subschema) for subschema in inner
     )
 
 
-def _values(form: object) -> Iterable[object]:
+def _list_values(form: object) -> Iterable[object]:
     return form.values() if isinstance(form, dict) else ()
 
 
-def _whole_values(command: Command) -> Iterable[str]:
+def _find_whole_values(command: Command) -> Iterable[str]:
     """Yield `tool` and `context` where the program gets the whole value, and `context` where it gets
     the action. Other parts prove nothing: `rm` takes `tool.arguments.path`, too."""
     for word in command.words:
@@ -126,14 +126,14 @@ def _whole_values(command: Command) -> Iterable[str]:
 def read_description(tool: Tool, stdout: bytes) -> Tool:
     """Merge the program's description below the definition; raises `Undescribed`."""
     try:
-        entry = _entry(tool, read_schema(stdout))
+        entry = _find_entry(tool, read_schema(stdout))
     except SchemaUnreadable as unreadable:
         raise Undescribed(str(unreadable).removeprefix("it ")) from None
     if entry.error is not None:
         text = "".join(c if c.isprintable() else " " for c in entry.error)
         raise Undescribed(ToolFault(text[:_MAX_FAULT].strip() or "has no description"))
     try:
-        form = _merge_parameters(_plain(entry.parameters), tool.laid_over)
+        form = _merge_parameters(_drop_absent(entry.parameters), tool.laid_over)
         parameters = read_parameters(form)
         described = replace(
             tool,
@@ -163,7 +163,7 @@ def read_description(tool: Tool, stdout: bytes) -> Tool:
     return described
 
 
-def _entry(tool: Tool, entries: tuple[Described, ...]) -> Described:
+def _find_entry(tool: Tool, entries: tuple[Described, ...]) -> Described:
     """Return the description of this tool among those of the program. Raises `Undescribed`."""
     by_name = {candidate.name: candidate for candidate in entries}
     name = tool.entry or tool.name
@@ -176,10 +176,10 @@ def _entry(tool: Tool, entries: tuple[Described, ...]) -> Described:
     raise Undescribed(f"describes no tool {shown(name)}, only {names}{hint}")
 
 
-def _plain(form: Any) -> Any:
+def _drop_absent(form: Any) -> Any:
     """Drop nulls and empty choices, some serializers' absent values."""
     if isinstance(form, list):
-        return [_plain(item) for item in form]
+        return [_drop_absent(item) for item in form]
     if not isinstance(form, dict):
         return form
     nothing = {key for key in form if form[key] is None and key != "const"}
@@ -189,7 +189,7 @@ def _plain(form: Any) -> Any:
         nothing.add("enum")
     whole = ("default", "const", "enum", "examples")
     return {
-        key: value if key in whole else _plain(value)
+        key: value if key in whole else _drop_absent(value)
         for key, value in form.items()
         if key not in nothing
     }
@@ -207,7 +207,9 @@ def _merge_parameters(form: dict[str, Any], over: Mapping[str, Any]) -> dict[str
             f"describes no parameter {shown(unknown[0])}, which the definition changes"
         )
     if not whole:
-        return {name: _required(change) for name, change in merge_tables(form, dict(over)).items()}
+        return {
+            name: _mark_required(change) for name, change in merge_tables(form, dict(over)).items()
+        }
     optional = {
         name
         for name, change in over.items()
@@ -222,7 +224,7 @@ def _merge_parameters(form: dict[str, Any], over: Mapping[str, Any]) -> dict[str
     return {**form, "properties": merge_tables(own, dict(over)), "required": listed}
 
 
-def _required(form: Any) -> Any:
+def _mark_required(form: Any) -> Any:
     if not isinstance(form, dict):
         return form
     return {"required": "default" not in form, **_merge_nested(form)}
@@ -233,7 +235,9 @@ def _merge_nested(form: dict[str, Any]) -> dict[str, Any]:
     inner = dict(form)
     properties, items = form.get("properties"), form.get("items")
     if isinstance(properties, dict) and not isinstance(form.get("required"), list):
-        inner["properties"] = {name: _required(property_) for name, property_ in properties.items()}
+        inner["properties"] = {
+            name: _mark_required(property_) for name, property_ in properties.items()
+        }
     if isinstance(items, dict):
         inner["items"] = _merge_nested(items)
     return inner
@@ -251,7 +255,7 @@ class Descriptions:
         self.revision = 0
         """Incremented by each change."""
 
-    def of(self, tool: Tool) -> Tool:
+    def get(self, tool: Tool) -> Tool:
         """Return the described tool; `tool` itself without a description."""
         return self._described.get(tool, tool) if tool.is_self_describing else tool
 
@@ -280,19 +284,19 @@ class Descriptions:
         if self._failures.pop(tool, None) is not None or was_described:
             self.revision += 1
 
-    def refusal(self, tool: Tool, root: str | None, args: Iterable[str]) -> RpcError | None:
+    def explain_refusal(self, tool: Tool, root: str | None, args: Iterable[str]) -> RpcError | None:
         """Return the error of a call without a description; None if the call may proceed."""
         if tool.must_describe:
-            return spawn_failed(self._failure_text(tool, root), tool=tool.name)
+            return spawn_failed(self._explain_failure(tool, root), tool=tool.name)
         first = next(iter(args), None)
         if not tool.may_describe or tool.has_parameters or first is None:
             return None
-        why = f"the tool takes no arguments: {self._failure_text(tool, root)}"
+        why = f"the tool takes no arguments: {self._explain_failure(tool, root)}"
         return invalid_arguments(tool.name, [{"path": shown(first).strip("'"), "message": why}])
 
-    def problems(self, tools: Iterable[Tool], root: str | None) -> tuple[Problem, ...]:
+    def list_problems(self, tools: Iterable[Tool], root: str | None) -> tuple[Problem, ...]:
         """Return a problem for each tool without its needed description, asked or not."""
-        return tuple(self._problem(tool, root) for tool in tools if self._is_missed(tool))
+        return tuple(self._make_problem(tool, root) for tool in tools if self._is_missed(tool))
 
     def _is_missed(self, tool: Tool) -> bool:
         if tool in self._described:
@@ -301,17 +305,21 @@ class Descriptions:
             tool.may_describe and not tool.older and tool in self._failures
         )
 
-    def failures(self, tools: Iterable[Tool]) -> tuple[Problem, ...]:
+    def list_failures(self, tools: Iterable[Tool]) -> tuple[Problem, ...]:
         """Return a problem for each tool whose program has failed to describe it, except for the older
         form."""
         return tuple(
-            self._problem(tool, None) for tool in tools if tool in self._failures and not tool.older
+            self._make_problem(tool, None)
+            for tool in tools
+            if tool in self._failures and not tool.older
         )
 
-    def _problem(self, tool: Tool, root: str | None) -> Problem:
-        return problem(tool.file, f"tools.{tool.name}", self._failure_text(tool, root), tool.line)
+    def _make_problem(self, tool: Tool, root: str | None) -> Problem:
+        return problem(
+            tool.file, f"tools.{tool.name}", self._explain_failure(tool, root), tool.line
+        )
 
-    def _failure_text(self, tool: Tool, root: str | None) -> str:
+    def _explain_failure(self, tool: Tool, root: str | None) -> str:
         failures = self._failures.get(tool, {})
         reason = failures.get(tool.root or root or _ANYWHERE) or next(
             reversed(failures.values()), None

@@ -90,7 +90,7 @@ def place_tools(
 ) -> tuple[dict[str, Tool], tuple[Problem, ...]]:
     """Merge definitions with the servers' lists, and add the offered tools with the fields `shared`."""
     problems: list[Problem] = []
-    tools = {name: _merged(tool, servers, problems) for name, tool in defined.items()}
+    tools = {name: _merge(tool, servers, problems) for name, tool in defined.items()}
     claimed = {where for tool in defined.values() if (where := find_server(tool)) is not None}
     for server in sorted(servers.values(), key=lambda item: item.name):
         for served in sorted(server.list_offered(), key=lambda item: item.name):
@@ -104,7 +104,7 @@ def place_tools(
             source = f"mcp.{server.name}.{served.name}"
             try:
                 tool = assemble(name, file, None, {**shared, "source": source})
-                tools[name] = _described(tool, served)
+                tools[name] = _describe(tool, served)
             except (InvalidField, SchemaError, RecursionError) as error:
                 message = f"the server's tool {shown(served.name)} is left out: {error}"
                 problems.append(problem(file, f"mcp.{server.name}", message))
@@ -113,7 +113,7 @@ def place_tools(
     return tools, tuple(problems)
 
 
-def _merged(tool: Tool, servers: Mapping[str, ServerState], problems: list[Problem]) -> Tool:
+def _merge(tool: Tool, servers: Mapping[str, ServerState], problems: list[Problem]) -> Tool:
     where = find_server(tool)
     if where is None:
         return tool
@@ -121,7 +121,7 @@ def _merged(tool: Tool, servers: Mapping[str, ServerState], problems: list[Probl
     served = None if server is None else server.find(where[1])
     if served is not None:
         try:
-            return _described(tool, served)
+            return _describe(tool, served)
         except (InvalidField, SchemaError, RecursionError) as error:
             why = f"its definition does not fit the server's tool: {error}"
     elif server is None:
@@ -141,7 +141,7 @@ def _merged(tool: Tool, servers: Mapping[str, ServerState], problems: list[Probl
     return replace(tool, absent=why)
 
 
-def _described(tool: Tool, served: ServedTool) -> Tool:
+def _describe(tool: Tool, served: ServedTool) -> Tool:
     text = served.description.strip()[:MAX_DESCRIPTION]
     summary = tool.summary
     if not summary and not tool.description and len(text) > MAX_SUMMARY:
@@ -151,13 +151,13 @@ def _described(tool: Tool, served: ServedTool) -> Tool:
         absent="",
         summary=summary,
         description=tool.description or text,
-        parameters=_parameters(served.schema, tool.laid_over),
+        parameters=_merge_parameters(served.schema, tool.laid_over),
         has_parameters=True,
         annotations=tool.annotations or served.annotations,
     )
 
 
-def _parameters(schema: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_parameters(schema: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     form: dict[str, Any] = {**schema, "type": "object"}
     if not over:
         return form

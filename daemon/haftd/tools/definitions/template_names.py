@@ -42,17 +42,17 @@ def check_names(tool: Tool, *, arguments: bool = True) -> None:
     `arguments=False` leaves `tool.arguments.*` unchecked, for a tool whose program is yet to be
     asked for its parameters.
     """
-    for path, source in _templates(tool):
-        for name in sorted(_names(source)):
-            if why := _name_fault(tool, name.split("."), source, arguments=arguments):
+    for path, source in _list_templates(tool):
+        for name in sorted(_find_names(source)):
+            if why := _find_name_fault(tool, name.split("."), source, arguments=arguments):
                 raise InvalidField(path, f"a template of it names `{name}`, {why}")
 
 
-def _templates(tool: Tool) -> Iterator[tuple[tuple[str, ...], str]]:
+def _list_templates(tool: Tool) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield path of the field and source of each template."""
-    yield from _of_command(("command",), tool.command)
+    yield from _list_of_command(("command",), tool.command)
     # Instead of a named style, a command may print the arguments for a person who approves a call.
-    yield from _of_command(("style", "parameters"), tool.style.get("parameters"))
+    yield from _list_of_command(("style", "parameters"), tool.style.get("parameters"))
     yield from (
         (("env", name), value) for name, value in tool.env.items() if isinstance(value, str)
     )
@@ -65,13 +65,15 @@ def _templates(tool: Tool) -> Iterator[tuple[tuple[str, ...], str]]:
             yield (key,), value
 
 
-def _of_command(path: tuple[str, ...], command: object) -> Iterator[tuple[tuple[str, ...], str]]:
+def _list_of_command(
+    path: tuple[str, ...], command: object
+) -> Iterator[tuple[tuple[str, ...], str]]:
     if isinstance(command, Command):
         for word in command.words:
             yield path, f"{{{{ {word.each} }}}}" if isinstance(word, Each) else word
 
 
-def _names(source: str) -> set[str]:
+def _find_names(source: str) -> set[str]:
     if "{" not in source:
         return set()
     names = _PARSER.undeclared_variables_in_str(source, nested=True)
@@ -81,7 +83,7 @@ def _names(source: str) -> set[str]:
     return {name for name in names if name.startswith(("tool.", "context."))} | subscripts
 
 
-def _name_fault(tool: Tool, name: list[str], source: str, *, arguments: bool) -> str:
+def _find_name_fault(tool: Tool, name: list[str], source: str, *, arguments: bool) -> str:
     """Return the fault as the end of a sentence; empty if declared."""
     owner, part, *rest = name
     fields = _OF_TOOL if owner == "tool" else _OF_OLDER_CONTEXT if tool.older else _OF_CONTEXT
@@ -94,10 +96,10 @@ def _name_fault(tool: Tool, name: list[str], source: str, *, arguments: bool) ->
         return (
             ""
             if is_optional or rest[0] in tool.options
-            else _not_of("options", rest[0], tool.options)
+            else _explain_undeclared("options", rest[0], tool.options)
         )
     if part == "arguments" and arguments:
-        return _parameter_fault(tool.parameters, rest)
+        return _find_parameter_fault(tool.parameters, rest)
     return ""
 
 
@@ -108,12 +110,12 @@ def _is_method(name: str, source: str) -> bool:
     )
 
 
-def _parameter_fault(schema: Mapping[str, Any], path: list[str]) -> str:
+def _find_parameter_fault(schema: Mapping[str, Any], path: list[str]) -> str:
     properties = schema.get("properties", {})
     if path[0] in properties:
         inner = properties[path[0]]
         is_nested = len(path) > 1 and isinstance(inner, dict) and "properties" in inner
-        return _parameter_fault(inner, path[1:]) if is_nested else ""
+        return _find_parameter_fault(inner, path[1:]) if is_nested else ""
     if "patternProperties" in schema:
         return ""  # a pattern may permit any name
     # With `additionalProperties = false` only the schema's own properties are permitted, whatever
@@ -128,10 +130,10 @@ def _parameter_fault(schema: Mapping[str, Any], path: list[str]) -> str:
         properties = flat.get("properties", {})
         if path[0] in properties or not is_never(flat.get("additionalProperties", {})):
             return ""
-    return _not_of("parameters", path[0], properties)
+    return _explain_undeclared("parameters", path[0], properties)
 
 
-def _not_of(field: str, name: str, declared: Mapping[str, Any]) -> str:
+def _explain_undeclared(field: str, name: str, declared: Mapping[str, Any]) -> str:
     if near := get_close_matches(name[:64], declared, n=1):
         return f"which `{field}` does not declare; did you mean `{near[0]}`?"
     names = ", ".join(f"`{name_}`" for name_ in list(declared)[:_MAX_NAMED])

@@ -88,7 +88,7 @@ class Toolset:
         # The thread only adds an item, which is atomic, to the dict of these descriptions. If one changes
         # meanwhile, the toolset gets another dict, and an outdated list stays in the old one.
         lists = self._present_lists(descriptions)
-        tools = [descriptions.of(tool) for tool in self.tools.values()]
+        tools = [descriptions.get(tool) for tool in self.tools.values()]
 
         def make() -> ToolList:
             infos, problems = make_list(tools, provider, style, surface)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from haft_protocol.methods import Problem
 from haft_protocol.trust import FileState
 from haftd.lazy_pattern import lazy_pattern
-from haftd.tools.definitions.approval_policy import combine_policies, mode_of, stricter_of
+from haftd.tools.definitions.approval_policy import choose_stricter, combine_policies, find_mode
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.document import Document, UnreadableFile, parse, problem
 from haftd.tools.definitions.load import Layer, build_tools, merge_layers, read_layers, read_tables
@@ -65,7 +65,7 @@ class ParsedFile(msgspec.Struct, frozen=True):
 def parse_definitions(file: HashedFile, own: UserTools) -> ParsedFile:
     """Parse a file's definitions. CPU-bound: a hostile file is as slow as its size permits."""
     try:
-        document = _document(file)
+        document = _parse_document(file)
     except UnreadableFile as wrong:
         return ParsedFile(problems=(problem(file.path, "", wrong.message, wrong.line),))
     problems: list[Problem] = []
@@ -83,13 +83,13 @@ def parse_definitions(file: HashedFile, own: UserTools) -> ParsedFile:
         under = [layer for layer in layers if layer.name == "*" and layer.form in forms]
         raw[name] = merge_layers((*under, *(layer for layer in layers if layer.name == name)))
     return ParsedFile(
-        {name: _with_users_policies(tool, own.shared) for name, tool in tools.items()},
+        {name: _add_users_policies(tool, own.shared) for name, tool in tools.items()},
         raw,
         tuple(problems),
     )
 
 
-def _document(file: HashedFile) -> Document:
+def _parse_document(file: HashedFile) -> Document:
     try:
         text = file.data.decode()
     except UnicodeDecodeError as error:
@@ -110,7 +110,7 @@ def _document(file: HashedFile) -> Document:
     return document
 
 
-def _with_users_policies(tool: Tool, shared: Sequence[Layer]) -> Tool:
+def _add_users_policies(tool: Tool, shared: Sequence[Layer]) -> Tool:
     runs = {layer.form: layer.values["run"] for layer in shared if "run" in layer.values}
     for run in runs.values():
         tool = replace(tool, run=combine_policies(tool.run, run))
@@ -118,11 +118,13 @@ def _with_users_policies(tool: Tool, shared: Sequence[Layer]) -> Tool:
         layer_.form: layer_.values["result"] for layer_ in shared if "result" in layer_.values
     }
     for result in results.values():
-        tool = replace(tool, result=stricter_of(mode_of(tool, "result"), result))
+        tool = replace(tool, result=choose_stricter(find_mode(tool, "result"), result))
     return tool
 
 
-def available_tools(reading: ParsedFile, own: UserTools) -> tuple[dict[str, Tool], list[Problem]]:
+def find_available_tools(
+    reading: ParsedFile, own: UserTools
+) -> tuple[dict[str, Tool], list[Problem]]:
     """Return the tools with unused names, and a problem for each other."""
     tools: dict[str, Tool] = {}
     problems: list[Problem] = []
@@ -170,13 +172,15 @@ class ProjectTools:
         )
         waiting = {file.name for file, _ in self._untrusted}
         tools: dict[str, Tool] = {}
-        problems = [self._refused_problem(file) for file in files if isinstance(file, RefusedFile)]
-        problems += [self._untrusted_problem(file, state) for file, state in self._untrusted]
+        problems = [
+            self._make_refused_problem(file) for file in files if isinstance(file, RefusedFile)
+        ]
+        problems += [self._make_untrusted_problem(file, state) for file, state in self._untrusted]
         for file in files:
             if not isinstance(file, HashedFile) or file.name in waiting:
                 continue
             reading = parse_definitions(file, own)
-            usable, conflicts = available_tools(reading, own)
+            usable, conflicts = find_available_tools(reading, own)
             problems += [*reading.problems, *conflicts]
             for name, tool in usable.items():
                 tool = replace(tool, root=self.root)
@@ -202,14 +206,14 @@ class ProjectTools:
                 return file.path, state
         return None
 
-    def _untrusted_problem(self, file: HashedFile, state: str) -> Problem:
+    def _make_untrusted_problem(self, file: HashedFile, state: str) -> Problem:
         since = "it has changed since it was trusted" if state == "changed" else "it is not trusted"
         message = (
             f"{since}; see what it would run, and trust it, with `haft trust {quote(self.root)}`"
         )
         return problem(file.path, "", message)
 
-    def _refused_problem(self, file: RefusedFile) -> Problem:
+    def _make_refused_problem(self, file: RefusedFile) -> Problem:
         return problem(file.path, "", f"it is not read: {file.why}")
 
 

@@ -56,7 +56,7 @@ class RefusedFile(msgspec.Struct, frozen=True):
 _Entry = tuple[str, os.stat_result | None]
 
 
-def canonical(root: str) -> str:
+def resolve_root(root: str) -> str:
     """Return the path without links."""
     return os.path.realpath(root)
 
@@ -64,7 +64,7 @@ def canonical(root: str) -> str:
 def find_project(root: str) -> str:
     """Return the nearest canonical folder at or above `root` with definitions, else `root`. Folders
     above count only if this user's or root's, as no caller named them."""
-    path = start = canonical(root)
+    path = start = resolve_root(root)
     while True:
         with contextlib.suppress(OSError, ValueError):
             status = os.stat(os.path.join(path, FOLDER))  # noqa: PTH116, PTH118
@@ -105,14 +105,14 @@ class Folder:
         """Return the definition files by name; an unchanged folder returns the identical tuple."""
         now = self._clock()
         try:
-            entries = self._entries()
+            entries = self._list_entries()
         except (FileNotFoundError, NotADirectoryError):
             entries = []
         except OSError as error:
-            return self._keep((RefusedFile("", self._folder, _reason(error)),), None)
+            return self._keep((RefusedFile("", self._folder, _explain(error)),), None)
         if entries is None:
             return self._keep((RefusedFile("", self._folder, _TOO_MANY),), None)
-        seen = [(name, _signature(status)) for name, status in entries]
+        seen = [(name, _make_signature(status)) for name, status in entries]
         if seen == self._seen:
             return self._files
         read = tuple(self._read(name, status) for name, status in entries)
@@ -130,7 +130,7 @@ class Folder:
             self._files = read
         return self._files
 
-    def _entries(self) -> list[_Entry] | None:
+    def _list_entries(self) -> list[_Entry] | None:
         """Return the definition files, and unlistable folders; None above the limit."""
         files: list[_Entry] = []
         count = 0
@@ -151,7 +151,7 @@ class Folder:
                     if entry.is_dir(follow_symlinks=False):
                         waiting += [name] if not entry.name.startswith(".") else []
                     elif entry.name.endswith(".toml") or _leads_to_folder(entry):
-                        files.append((name, _facts(entry)))
+                        files.append((name, _read_facts(entry)))
                     if count > _MAX_ENTRIES or len(files) > MAX_FILES:
                         return None
         return sorted(files, key=lambda file: file[0].split("/"))
@@ -174,12 +174,12 @@ class Folder:
             # The regular file may have become a pipe.
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
         except OSError as error:
-            return RefusedFile(name, path, _reason(error))
+            return RefusedFile(name, path, _explain(error))
         try:
-            why = self._fault(fd)
-            data = b"" if why else _content(fd)
+            why = self._find_fault(fd)
+            data = b"" if why else _read_content(fd)
         except OSError as error:
-            return RefusedFile(name, path, _reason(error))
+            return RefusedFile(name, path, _explain(error))
         finally:
             os.close(fd)
         if not why and len(data) > MAX_FILE_BYTES:
@@ -188,7 +188,7 @@ class Folder:
             RefusedFile(name, path, why) if why else HashedFile(name, path, data, hash_data(data))
         )
 
-    def _fault(self, fd: int) -> str:
+    def _find_fault(self, fd: int) -> str:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             return "it is not a regular file"
@@ -205,7 +205,7 @@ class Folder:
 _TOO_MANY = f"there are more than {MAX_FILES} definition files, or than {_MAX_ENTRIES} files"
 
 
-def _facts(entry: os.DirEntry[str]) -> os.stat_result | None:
+def _read_facts(entry: os.DirEntry[str]) -> os.stat_result | None:
     try:
         return entry.stat()
     except OSError:
@@ -219,14 +219,14 @@ def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _content(fd: int) -> bytes:
+def _read_content(fd: int) -> bytes:
     data = b""
     while len(data) <= MAX_FILE_BYTES and (piece := os.read(fd, MAX_FILE_BYTES + 1 - len(data))):
         data += piece
     return data
 
 
-def _signature(status: os.stat_result | None) -> object:
+def _make_signature(status: os.stat_result | None) -> object:
     """Return all that changes with a file's content; None for a file that cannot be examined."""
     return status and (
         *(status.st_dev, status.st_ino, status.st_mode, status.st_size),
@@ -234,5 +234,5 @@ def _signature(status: os.stat_result | None) -> object:
     )
 
 
-def _reason(error: OSError) -> str:
+def _explain(error: OSError) -> str:
     return f"it cannot be read: {error.strerror or 'the system does not say why'}"

@@ -64,7 +64,7 @@ class Trust:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        self._current()
+        self._read_current()
         if not self._why:
             return ()
         message = f"no root is trusted: {self._why}; `haft trust` begins a new one"
@@ -72,11 +72,11 @@ class Trust:
 
     def files(self, root: str) -> Mapping[str, TrustedFile]:
         """Return the root's trusted files by name."""
-        record = self._current().roots.get(root)
+        record = self._read_current().roots.get(root)
         return _NOTHING if record is None else record.files
 
     def roots(self) -> Mapping[str, TrustedRoot]:
-        return self._current().roots
+        return self._read_current().roots
 
     def grant(self, root: str, trusted: TrustedRoot) -> None:
         """Trust these files of the root and no other files. A broken store is renamed to `….bad`, and a
@@ -96,7 +96,7 @@ class Trust:
         self._change(without)
         return was
 
-    def _current(self) -> _Store:
+    def _read_current(self) -> _Store:
         """Return the store, read again only after a write."""
         try:
             status = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116
@@ -125,7 +125,7 @@ class Trust:
             return _Store(), _read_failure(error)
         try:
             with os.fdopen(fd, "rb") as file:
-                if why := _fault(os.fstat(fd)):
+                if why := _find_fault(os.fstat(fd)):
                     return _Store(), why
                 return _DECODER.decode(file.read(MAX_STORE_BYTES + 1)), ""
         except OSError as error:
@@ -135,9 +135,9 @@ class Trust:
 
     def _change(self, change: Callable[[dict[str, TrustedRoot]], dict[str, TrustedRoot]]) -> None:
         try:
-            with self._locked():
+            with self._lock():
                 self._seen = None
-                roots = change(self._current().roots)
+                roots = change(self._read_current().roots)
                 data = msgspec.json.encode(_Store(roots=roots))
                 if len(data) > MAX_STORE_BYTES:
                     raise TrustFault(
@@ -171,7 +171,7 @@ class Trust:
             os.close(folder)
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock(self) -> Iterator[None]:
         """Lock out other daemons; a held lock fails at once, as locks are brief."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         fd = os.open(f"{self._path}.lock", flags, 0o600)
@@ -184,7 +184,7 @@ class Trust:
             os.close(fd)
 
 
-def _fault(status: os.stat_result) -> str:
+def _find_fault(status: os.stat_result) -> str:
     if not stat.S_ISREG(status.st_mode):
         return "it is not a regular file"
     if status.st_uid != os.geteuid():
