@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -89,7 +90,8 @@ def test_RB_081_ssh_keygen_asks_for_a_passphrase_beside_its_streams(
     desk: Desk, tmp_path: Path
 ) -> None:
     key = tmp_path / "key"
-    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "open sesame", "-f", str(key)]
+    # With one round of the passphrase's hash, of which each takes a hundredth of a second.
+    command = ["ssh-keygen", "-q", "-a1", "-t", "ed25519", "-N", "open sesame", "-f", str(key)]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
     script = f"exec ssh-keygen -y -f {key} </dev/null >{tmp_path}/out 2>&1"
     handle = desk.spawn(sh=script, pty=True, wait="input", timeout_ms=20_000)
@@ -129,7 +131,9 @@ def printed(desk: Desk, handle: str) -> str:
 # -- RB-085: terminal modes left by a killed program
 
 
-ASKS = "python3 -S -c \"import os; os.write(1, b'{}'); os.kill(os.getpid(), 9)\""
+# Not that of PATH, which may be a script that looks for one.
+PYTHON = shlex.quote(sys.executable)
+ASKS = PYTHON + " -S -c \"import os; os.write(1, b'{}'); os.kill(os.getpid(), 9)\""
 MODES = {
     "kitty": "\\33[>1u",
     "kitty, all": "\\33[>31u",
@@ -181,7 +185,9 @@ def test_RB_085_cursor_keys_are_plain_where_the_terminal_edits_the_line(desk: De
     assert text(state).count("^[[A^[[H") >= 1 and "^[O" not in text(state)
 
 
-LEAVES = "python3 -S -c \"import os; os.write(1, b'{}'); input('ready?'); os.kill(os.getpid(), 9)\""
+LEAVES = (
+    PYTHON + " -S -c \"import os; os.write(1, b'{}'); input('ready?'); os.kill(os.getpid(), 9)\""
+)
 PROTOCOLS = ["kitty", "kitty, all", "modifyOtherKeys"]
 SHELLS = {"bash": ("bash", "--norc", "--noprofile", "-i"), "zsh": ("zsh", "-f")}
 SHOWS_KEYS = """
@@ -277,7 +283,7 @@ def test_RB_086_a_shell_goes_on_after_a_program_left_its_terminal_raw(
     args = {"editing": editing}
     desk.wire.call("spawn", session=desk.session, tool="shell", id="sh", args=args, wait="input")
     for _ in range(2):
-        desk.apply("sh", {"line": f'python3 -S -c "{script}"'}, wait="input", timeout_ms=20_000)
+        desk.apply("sh", {"line": f'{PYTHON} -S -c "{script}"'}, wait="input", timeout_ms=20_000)
         state = desk.apply("sh", {"line": "echo al''ive"}, wait="input", timeout_ms=20_000)
         assert state["waited"] == "input" and "alive" in text(state), state
         assert state["input_wanted"]["prompt"] == "$ "

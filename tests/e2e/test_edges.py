@@ -4,6 +4,7 @@ import itertools
 import os
 import select
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -125,7 +126,7 @@ def test_a_wait_for_output_ends_at_a_question(make_daemon: Callable[..., Running
     daemon = make_daemon()
     daemon.tools(
         "[tools.ask]\nsource = 'local'\nstateful = true\noutput = 'outcome'\n"
-        f'command = ["python3", "-c", """{script}"""]\n'
+        f'command = ["{sys.executable}", "-c", """{script}"""]\n'
     )
     with daemon.start().connect() as wire:
         began = time.monotonic()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,7 @@ def dialogues(folder: Path) -> dict[str, str]:
         (root / name).write_text(f"#!/bin/sh\n{script}\n")
         (root / name).chmod(0o755)
     daemon = RunningDaemon(folder / "daemon")
-    daemon.tools(_TOOLS + modify_file())
+    daemon.tools(_TOOLS + modify_file().replace('"python3"', json.dumps(sys.executable)))
     daemon.start()
     try:
         made = {
