@@ -3,6 +3,7 @@ restarts."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -41,7 +42,9 @@ class Web:
     def start(self) -> subprocess.Popen[bytes]:
         self.notes.write_text("")
         env = {**os.environ, "NOTES": str(self.notes), "PORT": str(self.port)}
-        process = subprocess.Popen([sys.executable, str(SERVER), "http", *self.flags], env=env)
+        process = subprocess.Popen(
+            [sys.executable, "-S", str(SERVER), "http", *self.flags], env=env
+        )
         (port,) = until(lambda: [line[5:] for line in self.noted() if line.startswith("port ")])
         self.port = int(port)
         return process
@@ -71,21 +74,40 @@ def web(short_tmp: Path) -> Iterator[Callable[..., Web]]:
 
 
 Make = Callable[..., RunningDaemon]
+Join = Callable[[Web], Wire]
 
 
 def call(wire: Wire, tool: str, **arguments: Any) -> Any:
     return wire.call("tools/call", tool=tool, arguments=arguments)
 
 
-@pytest.fixture(params=["modern", "legacy"])
-def joined(
-    web: Callable[..., Web], make_daemon: Make, request: pytest.FixtureRequest
-) -> Iterator[tuple[Web, Wire]]:
-    """A server of each protocol version, and a connection to a daemon configured with the
-    server."""
-    server = web(request.param)
-    with make_daemon(server.table()).start().connect() as wire:
-        yield server, wire
+@pytest.fixture
+def join(shared_daemon: RunningDaemon, short_tmp: Path) -> Iterator[Join]:
+    """Configure the daemon with a server, and connect to the daemon in a session of the test's own."""
+    with contextlib.ExitStack() as stack:
+
+        def connect(server: Web) -> Wire:
+            (shared_daemon.config / "haft" / "config.toml").write_text(server.table())
+            wire = stack.enter_context(shared_daemon.connect())
+            wire.call("initialize", client={"name": "t"}, protocol=1, session=short_tmp.name)
+            stack.callback(wire.call, "session/close")
+            wire.call("daemon/reload")
+            return wire
+
+        yield connect
+
+
+@pytest.fixture(scope="module", params=["modern", "legacy"])
+def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """A server of each protocol version, for tests that leave the server running."""
+    server = Web(tmp_path_factory.mktemp("web"), request.param)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def joined(kept: Web, join: Join) -> tuple[Web, Wire]:
+    return kept, join(kept)
 
 
 def test_http_tools_are_listed_called_and_report_progress(
@@ -113,28 +135,33 @@ def test_a_question_over_http_is_answered(joined: tuple[Web, Wire]) -> None:
 
 
 def test_no_call_is_made_before_the_server_can_ask_by_its_own_stream(
-    web: Callable[..., Web], make_daemon: Make
+    web: Callable[..., Web], join: Join
 ) -> None:
     server = web("legacy", "stream")
-    with make_daemon(server.table()).start().connect() as wire:
-        wire.call("spawn", tool="small_ask", id="a")
-        until(lambda: wire.call("fetch", id="a")["state"] != "running")
-        assert "nobody listens" not in server.noted()
-        assert wire.call("fetch", id="a")["question"]["id"] == "name"
+    wire = join(server)
+    wire.call("spawn", tool="small_ask", id="a")
+    until(lambda: wire.call("fetch", id="a")["state"] != "running")
+    assert "nobody listens" not in server.noted()
+    assert wire.call("fetch", id="a")["question"]["id"] == "name"
 
 
 def test_an_abort_closes_the_stream_or_notifies_the_server(joined: tuple[Web, Wire]) -> None:
     server, wire = joined
+    # The same server may have been called by other tests.
+    until(lambda: server.noted().count("sleeping") == server.noted().count("cancelled"))
+    calls = server.noted().count("sleeping")
     wire.call("spawn", tool="small_sleep", id="a")
-    until(lambda: "sleeping" in server.noted())
+    until(lambda: server.noted().count("sleeping") > calls)
     assert wire.call("abort", id="a")["ended_by"]["by"] == "abort"
-    until(lambda: "cancelled" in server.noted())
+    until(lambda: server.noted().count("cancelled") > calls)
 
 
+@pytest.mark.parametrize("era", ["modern", "legacy"])
 def test_a_stopped_server_fails_the_call_and_a_restarted_one_is_used(
-    joined: tuple[Web, Wire],
+    web: Callable[..., Web], join: Join, era: str
 ) -> None:
-    server, wire = joined
+    server = web(era)
+    wire = join(server)
     assert call(wire, "small_pid")["result"] == str(server.process.pid)
     server.stop()
     error = call(wire, "small_pid")["error"]
@@ -146,18 +173,16 @@ def test_a_stopped_server_fails_the_call_and_a_restarted_one_is_used(
     assert call(wire, "small_pid")["result"] == str(server.process.pid)
 
 
-def test_a_changed_tool_list_is_read_again(web: Callable[..., Web], make_daemon: Make) -> None:
-    server = web("modern")
-    with make_daemon(server.table()).start().connect() as wire:
-        call(wire, "small_change")
-        until(lambda: "small_extra" in [tool["name"] for tool in wire.call("tools/list")["tools"]])
+def test_a_changed_tool_list_is_read_again(web: Callable[..., Web], join: Join) -> None:
+    wire = join(web("modern"))
+    call(wire, "small_change")
+    until(lambda: "small_extra" in [tool["name"] for tool in wire.call("tools/list")["tools"]])
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_a_reply_may_be_plain_json(web: Callable[..., Web], make_daemon: Make, era: str) -> None:
-    server = web(era, "json")
-    with make_daemon(server.table()).start().connect() as wire:
-        assert json.loads(call(wire, "small_echo", text="x")["result"]) == {"text": "x"}
+def test_a_reply_may_be_plain_json(web: Callable[..., Web], join: Join, era: str) -> None:
+    wire = join(web(era, "json"))
+    assert json.loads(call(wire, "small_echo", text="x")["result"]) == {"text": "x"}
 
 
 def test_a_credential_comes_from_a_variable_and_is_shown_nowhere(

@@ -42,6 +42,18 @@ def manager(short_tmp: Path, data: Path) -> Iterator[UserManager]:
     manager.close()
 
 
+@pytest.fixture(scope="module")
+def service(data: Path) -> Iterator[UserManager]:
+    """A manager that runs the service, for tests that leave the service as it is."""
+    home = Path(tempfile.mkdtemp(prefix="haft-"))
+    manager = UserManager(home, data)
+    done = manager.run("haft", "setup", "service")
+    assert done.returncode == 0, done.stderr
+    yield manager
+    manager.close()
+    shutil.rmtree(home, ignore_errors=True)
+
+
 def units(manager: UserManager) -> list[str]:
     return sorted(p.name for p in (manager.home / ".config" / "systemd" / "user").glob("haftd*"))
 
@@ -130,30 +142,32 @@ def test_a_unit_changed_by_the_user_is_not_overwritten(
     assert unit.read_bytes() == mine and units(manager) == ["haftd.service"]
 
 
-def test_the_doctor_reports_a_unit_whose_program_is_missing(manager: UserManager) -> None:
-    assert manager.run("haft", "setup", "service").returncode == 0
-    assert [finding["level"] for finding in findings(manager)] == ["ok"]
-    unit = manager.home / ".config" / "systemd" / "user" / "haftd.service"
+def test_the_doctor_reports_a_unit_whose_program_is_missing(service: UserManager) -> None:
+    assert [finding["level"] for finding in findings(service)] == ["ok"]
+    unit = service.home / ".config" / "systemd" / "user" / "haftd.service"
     text = unit.read_text()
     (line,) = [line for line in text.splitlines() if line.startswith("ExecStart=")]
-    unit.write_text(text.replace(line, "ExecStart=/gone/bin/python -P -m haftd"))
-    assert manager.run("systemctl", "--user", "daemon-reload").returncode == 0
-    (missing, *_) = findings(manager)
+    try:
+        unit.write_text(text.replace(line, "ExecStart=/gone/bin/python -P -m haftd"))
+        assert service.run("systemctl", "--user", "daemon-reload").returncode == 0
+        (missing, *_) = findings(service)
+    finally:
+        unit.write_text(text)
+        service.run("systemctl", "--user", "daemon-reload")
     assert (
         missing["level"] == "problem" and "/gone/bin/python, which is missing" in missing["message"]
     )
 
 
-def test_the_service_runs_from_its_own_environment(manager: UserManager, data: Path) -> None:
+def test_the_service_runs_from_its_own_environment(service: UserManager, data: Path) -> None:
     """The environment of the source tree may be removed, as by `make clean`."""
-    assert manager.run("haft", "setup", "service").returncode == 0
     (copy,) = (data / "haft").glob("env-*")
     command = Path(f"/proc/{outer_pid(copy)}/cmdline").read_bytes().split(b"\0")
     assert command[0] == os.fsencode(copy / "bin" / "python")
     here = Path(__file__).parents[2]
     modules = Path(f"/proc/{outer_pid(copy)}/maps").read_text()
     assert str(copy) in modules and str(here) not in modules
-    state = manager.run("haft", "spawn", "run", "--id", "x", "--wait", "stopped", "--", "echo", "1")
+    state = service.run("haft", "spawn", "run", "--id", "x", "--wait", "stopped", "--", "echo", "1")
     assert (state.returncode, state.stdout) == (0, "1\n")
 
 
@@ -171,20 +185,19 @@ def outer_pid(copy: Path) -> int:
 
 
 def test_the_doctor_reports_a_socket_unit_without_its_file_and_the_remedy(
-    manager: UserManager,
+    service: UserManager,
 ) -> None:
-    assert manager.run("haft", "setup", "service").returncode == 0
     # A daemon that runs makes the file again.
-    assert manager.run("systemctl", "--user", "stop", "haftd.service").returncode == 0
-    socket = f"{manager.env['XDG_RUNTIME_DIR']}/haft/haftd.sock"
-    assert manager.run("rm", socket).returncode == 0
-    document = json.loads(manager.run("haft", "doctor", "--json").stdout)["findings"]
+    assert service.run("systemctl", "--user", "stop", "haftd.service").returncode == 0
+    socket = f"{service.env['XDG_RUNTIME_DIR']}/haft/haftd.sock"
+    assert service.run("rm", socket).returncode == 0
+    document = json.loads(service.run("haft", "doctor", "--json").stdout)["findings"]
     (finding,) = [finding for finding in document if finding["check"] == "service"]
     assert finding["level"] == "problem" and socket in finding["message"]
     assert finding["advice"] == "`systemctl --user restart haftd.socket`"
-    assert manager.run("systemctl", "--user", "restart", "haftd.socket").returncode == 0
-    assert str(answering(manager)) == manager.properties("haftd.service")["MainPID"]
-    document = json.loads(manager.run("haft", "doctor", "--json").stdout)["findings"]
+    assert service.run("systemctl", "--user", "restart", "haftd.socket").returncode == 0
+    assert str(answering(service)) == service.properties("haftd.service")["MainPID"]
+    document = json.loads(service.run("haft", "doctor", "--json").stdout)["findings"]
     (finding,) = [finding for finding in document if finding["check"] == "service"]
     assert finding["level"] == "ok"
 
