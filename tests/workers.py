@@ -93,7 +93,7 @@ def pytest_collection(session: pytest.Session) -> None:
     ahead = options.ahead or ()
     if not ahead and session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
         ahead = AHEAD
-    if ahead:
+        # Starts beside the collection; a few files may need none.
         workers.share_server()
     for file in ahead[: options.workers]:
         workers.start_ahead(session.config.rootpath / file)
@@ -150,7 +150,6 @@ class _Workers:
             assert worker.ahead is not None
             worker.left.extend(files.pop(worker.ahead, ()))
         self._files.extend(files.values())
-        # A few files may need no server.
         if len(files) > _MANY:
             self.share_server()
             warm_up_terminals()

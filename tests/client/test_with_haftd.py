@@ -1,4 +1,4 @@
-"""The clients against the real daemon, which they start themselves."""
+"""The clients against the real daemon, which some of them start themselves."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from haft import Haft, RemoteError, aio
 from haft.__main__ import main
 from haft_protocol.states import Stopped
 from tests.forkserver import run_haft
+from tests.running_daemon import RunningDaemon
 
 Capture = pytest.CaptureFixture[str]
 HAFT = [sys.executable, "-m", "haft"]
@@ -35,6 +36,17 @@ def place(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.setenv(f"XDG_{name}", str(short_tmp / folder))
     yield short_tmp
     assert main(["stop"]) in (0, 3)
+
+
+@pytest.fixture
+def served(daemon: RunningDaemon, monkeypatch: pytest.MonkeyPatch) -> RunningDaemon:
+    """A daemon that runs, and is the one of this process's clients."""
+    for name in list(os.environ):
+        if name.startswith(("HAFT_", "XDG_")):
+            monkeypatch.delenv(name)
+    for name, value in daemon.env.items():
+        monkeypatch.setenv(name, value)
+    return daemon
 
 
 def test_many_commands_at_once_start_one_daemon_and_are_answered(place: Path) -> None:
@@ -90,10 +102,11 @@ def test_a_long_session_with_the_command_line(
     assert haft("status")[0] == 3
 
 
-def test_a_follower_loses_no_byte_of_a_long_output(place: Path) -> None:
+@pytest.mark.usefixtures("served")
+def test_a_follower_loses_no_byte_of_a_long_output() -> None:
     program = "for i in range(100_000): print(i, 'größe', 'x' * 48)"
     expected = "".join(f"{i} größe {'x' * 48}\n" for i in range(100_000)).encode()
-    with Haft.connect(autostart=True, timeout=30) as client:
+    with Haft.connect(timeout=30) as client:
         client.spawn("run", "long", {"argv": [sys.executable, "-c", program]}, wait="none")
         followed = subprocess.run([*HAFT, "logs", "long", "-f"], capture_output=True, timeout=60)
         again = subprocess.run([*HAFT, "logs", "long"], capture_output=True, timeout=60)
@@ -121,7 +134,8 @@ async def test_both_clients_see_the_same_daemon(place: Path) -> None:
         assert result.completed[0].id == "x"
 
 
-def test_a_programs_bytes_are_unchanged(place: Path) -> None:
+@pytest.mark.usefixtures("served")
+def test_a_programs_bytes_are_unchanged() -> None:
     assert (
         main(
             ["spawn", "run", "--id", "one", "--wait", "stopped", "--", "printf", r"\033[1mbold\377"]

@@ -38,7 +38,7 @@ while not ends:
     count += 1
 os.write(1, b"times %d" % count)
 """
-STEPS = 20
+STEPS = 10
 
 COLOURED = b"".join(
     b"\x1b[%d;1mline %07d\x1b[0m of \x1b[38;5;%dmcolour\x1b[0m text\n" % (31 + n % 7, n, n)
@@ -90,7 +90,7 @@ def test_other_clients_are_answered_between_pieces_of_a_flood(
         flood(wire, printing_until_usr1(data))
         wire.call("fetch", id="flood", wait="output", cursor=0, max_bytes=0)
         steps: list[int] = []
-        while len(steps) < (STEPS if most else STEPS // 4):
+        while len(steps) < (STEPS if most else STEPS // 2):
             state = other.call("fetch", session="other", id="cat", cursor=0)
             assert state["content"] == "there\n"
             before, _ = taken(wire)

@@ -304,7 +304,9 @@ class Project:
 
     def run_compiled(self, tool: str) -> dict[str, Any]:
         """Run a tool with the module of the same name once the module is in the cache."""
-        wait_for(lambda: bool(self.run(tool)) and self.compiled(tool).exists())
+        if not self.compiled(tool).exists():
+            self.run(tool)
+            wait_for(self.compiled(tool).exists)
         return self.run(tool)
 
     def compiled(self, module: str, *, has_fuel: bool = False) -> Path:
