@@ -31,7 +31,7 @@ _MAX_ROWS = 1000
 _MAX_COLS = 2000
 
 _FORMS = (
-    "a text (written as it is), or an object with one of `line`, `keys`, `paste`, `mouse`, `eof`, "
+    "a string (written as it is), or an object with one of `line`, `keys`, `paste`, `mouse`, `eof`, "
     "`signal`, `resize`, `bytes` or `text`, and `secret` beside it if it is one"
 )
 
@@ -95,7 +95,7 @@ def _invalid(why: str) -> RpcError:
 
 def _text(kind: Literal["text", "line", "paste"], value: object, secret: bool) -> Input:
     if not isinstance(value, str):
-        raise _invalid(f"`{kind}` is a text")
+        raise _invalid(f"`{kind}` is a string")
     return Input(kind=kind, text=value, secret=secret)
 
 
@@ -118,9 +118,9 @@ def _line(value: object, secret: bool) -> Input:
 
 def _keys(value: object, secret: bool) -> Input:
     if not isinstance(value, list) or not value:
-        raise _invalid('`keys` is a list of key names, such as ["C-c", "Up", "Enter"]')
+        raise _invalid('`keys` is an array of key names, such as ["C-c", "Up", "Enter"]')
     if len(value) > _MAX_KEYS:
-        raise _invalid(f"`keys` has at most {_MAX_KEYS} names; use `paste` for a text")
+        raise _invalid(f"`keys` has at most {_MAX_KEYS} names; use `paste` for a longer text")
     for key in value:
         if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY_CHARS:
             raise _invalid(f"each of `keys` is a key name of 1 to {_MAX_KEY_CHARS} characters")

@@ -131,7 +131,13 @@ def _check(fits: bool, form: dict[str, Any], key: str, expected: str, path: str 
         raise _Wrong(f"`{path}{key}` is {actual}; it must be {expected}")
 
 
-_KINDS = {str: "a string", bool: "a boolean", list: "a list", dict: "an object", type(None): "null"}
+_KINDS = {
+    str: "a string",
+    bool: "a boolean",
+    list: "an array",
+    dict: "an object",
+    type(None): "null",
+}
 
 
 def _string(form: dict[str, Any], key: str, path: str = "") -> str:
@@ -149,8 +155,10 @@ def _failure(form: dict[str, Any], path: str = "") -> Failure:
     trace = form.get("trace") or []
     fits = isinstance(trace, list) and all(isinstance(line, str) for line in trace)
     if isinstance(trace, list) and not fits:
-        raise _Wrong(f"`{path}trace` has an item that is no string; it must be a list of strings")
-    _check(fits, form, "trace", "a list of strings", path)
+        raise _Wrong(
+            f"`{path}trace` has an item that is not a string; it must be an array of strings"
+        )
+    _check(fits, form, "trace", "an array of strings", path)
     transient = form.get("transient", False)
     _check(isinstance(transient, bool), form, "transient", "true or false", path)
     return Failure(message, tuple(trace), transient)

@@ -141,7 +141,7 @@ def check_answer(question: Question, value: object) -> Answer:
         case Text() | Secret():
             if isinstance(value, str):
                 return value
-            raise InvalidAnswer(f"question {question.id!r} takes a text")
+            raise InvalidAnswer(f"question {question.id!r} takes a string")
         case Select(options=options):
             if isinstance(value, Scalar) and _is_one_of(value, options):
                 return value

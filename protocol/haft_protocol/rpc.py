@@ -153,7 +153,7 @@ def read_message(
         )
     except MemoryError:
         return ParseFault(parse_error("it takes more memory than there is"))
-    return ParseFault(invalid_request("a message is an object, or a list of objects"))
+    return ParseFault(invalid_request("a message is an object, or an array of objects"))
 
 
 def _malformed(fault: msgspec.DecodeError, message: bytes) -> RpcError:
@@ -228,7 +228,7 @@ def _read_element(message: bytes, max_nesting: int, brackets: bytes | None = Non
 
 
 _ID_RULE = (
-    "`id` is an integer of at most 20 digits, a text of at most 256 bytes, or null "
+    "`id` is an integer of at most 20 digits, a string of at most 256 bytes, or null "
     "(and left out for a notification)"
 )
 _VERSION_RULE = '`jsonrpc` must be "2.0"'
@@ -256,7 +256,7 @@ def _refuse(loose: _LooseEnvelope) -> Element:
             return _response(id_, loose.result, loose.error)
         return Invalid(invalid_request("it has no `method`"), id_)
     if not bytes(loose.method).startswith(b'"'):
-        return Invalid(invalid_request("`method` must be a text"), id_)
+        return Invalid(invalid_request("`method` must be a string"), id_)
     return Invalid(invalid_request(_VERSION_RULE), id_)
 
 

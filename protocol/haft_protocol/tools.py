@@ -84,12 +84,12 @@ def _read_arguments(tool: str, text: str) -> dict[str, Any]:
         message = "`arguments` has too many names and values; put them into a file"
         raise limit_exceeded("max_values", MAX_VALUES, message) from None
     except ValueError as error:
-        why = f"it is a text that is not JSON ({error}); give an object, or the JSON text of one"
+        why = f"it is a string that is not JSON ({error}); give an object, or its JSON as a string"
         raise invalid_arguments(tool, [{"path": "arguments", "message": why}]) from None
     if arguments is None:
         return {}
     if not isinstance(arguments, dict):
-        why = "it is the JSON text of something else; give an object, or the JSON text of one"
+        why = "it is the JSON text of something else; give an object, or its JSON as a string"
         raise invalid_arguments(tool, [{"path": "arguments", "message": why}])
     return arguments
 

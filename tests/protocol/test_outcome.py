@@ -90,9 +90,9 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
     ({"type": "success", "content": 5}, "`content` is a number; it must be a string"),
     ({"type": "success", "content": None}, "`content` is null; it must be a string"),
     ({"type": "error"}, "`message` is missing; it must be a string"),
-    ({"type": "error", "message": ["x"]}, "`message` is a list; it must be a string"),
-    ({"type": "error", "message": "x", "trace": "y"}, "`trace` is a string; it must be a list of strings"),
-    ({"type": "error", "message": "x", "trace": ["y", 1]}, "`trace` has an item that is no string; it must be a list of strings"),
+    ({"type": "error", "message": ["x"]}, "`message` is an array; it must be a string"),
+    ({"type": "error", "message": "x", "trace": "y"}, "`trace` is a string; it must be an array of strings"),
+    ({"type": "error", "message": "x", "trace": ["y", 1]}, "`trace` has an item that is not a string; it must be an array of strings"),
     ({"type": "error", "message": "x", "transient": 1}, "`transient` is a number; it must be true or false"),
     ({"type": "needs_input"}, "`question` is missing; it must be an object"),
     ({"type": "needs_input", "question": "x"}, "`question` is a string; it must be an object"),
@@ -109,9 +109,9 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
     ({"type": "stopped", "result": {"Ok": 5}}, "`result.Ok` is a number; it must be a string"),
     ({"type": "stopped", "result": {"Err": {"trace": []}}}, "`result.Err.message` is missing; it must be a string"),
     ({"type": "stopped", "result": {"Err": 5}}, "`result.Err` is a number; it must be an object or a string"),
-    ({"type": "stopped", "error": {"message": "x", "trace": {"a": 1}}}, "`error.trace` is an object; it must be a list of strings"),
+    ({"type": "stopped", "error": {"message": "x", "trace": {"a": 1}}}, "`error.trace` is an object; it must be an array of strings"),
     ({"type": "stopped", "error": 5}, "`error` is a number; it must be an object or a string"),
-    ({"type": "stopped", "content": []}, "`content` is a list; it must be a string"),
+    ({"type": "stopped", "content": []}, "`content` is an array; it must be a string"),
 ]  # fmt: skip
 
 

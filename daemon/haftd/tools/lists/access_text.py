@@ -17,7 +17,9 @@ from haftd.tools.definitions.access import (
     Right,
 )
 
-_UNENFORCED = "Its rules are not enforced (`unsafe = true`): it may do all that its user may."
+_UNENFORCED = (
+    "Its rules are not enforced (`unsafe = true`): it may do all that the user of haftd may."
+)
 _MEDIATED = (
     "It is mediated: it asks haft for files, requests, variables and programs, and haft checks each "
     "request by its rules. Its process has no access itself but to places with `execute`."
@@ -77,7 +79,7 @@ def _describe_module(policy: AccessPolicy, *, is_unsafe: bool) -> Iterator[str]:
 
 def _describe_process(policy: AccessPolicy) -> Iterator[str]:
     if policy.fs is None:
-        yield "Files: all that its user may access, as no rule is about files."
+        yield "Files: all that the user of haftd may access, as no rule is about files."
     else:
         if not policy.fs:
             yield "Files: none but those that are always granted."
@@ -148,7 +150,7 @@ def _join_rights(rights: frozenset[Right]) -> str:
 def _describe_network(policy: AccessPolicy) -> Iterator[str]:
     if policy.net is None:
         yield (
-            "Network: all that its user may reach, as no rule is about the network, but no Unix "
+            "Network: all that the user of haftd may reach, as no rule is about it, but no Unix "
             "sockets of other programs."
         )
     elif not any(rule.allow for rule in policy.net):
