@@ -22,7 +22,8 @@ _UNENFORCED = (
 )
 _MEDIATED = (
     "It is mediated: it asks haft for files, requests, variables and programs, and haft checks each "
-    "request by its rules. Its process has no access itself but to places with `execute`."
+    "request by its rules. Its process itself may only read and execute what every sandbox grants, and "
+    "places with `execute`."
 )
 _MODULE = (
     "It is a module of WebAssembly, which can do only what it is given: no programs, no network."
