@@ -49,8 +49,9 @@ class BlockingConnection:
         self._due: dict[int, tuple[str, float | None]] = {}
         self._lost: ConnectionLost | None = None
         self.patience = patience
-        self.silence: tuple[float, Callable[[], None]] | None = None
-        """Seconds without a reply after which the function is called, once for each call."""
+        self.silence: tuple[float, Callable[[], float | None]] | None = None
+        """Seconds without a reply after which the function is called; it returns those after which it is
+        called again, if it is. An exception of it cancels the request."""
         # Sent with the first call, without a round trip.
         self._hello = exchange.greet(hello(name, session, read_only=read_only))
 
@@ -101,8 +102,8 @@ class BlockingConnection:
                     if time.monotonic() < silent_until:
                         self._poll_once(silent_until, deadline, method)
                         continue
-                    silent_until = None
-                    self.silence[1]()
+                    again = self.silence[1]()
+                    silent_until = None if again is None else started + again
                 self._poll_once(deadline, deadline, method)
         except BaseException:
             # Also for Ctrl-C: the late reply must be discarded.

@@ -254,6 +254,39 @@ def test_a_call_awaiting_approval_reports_the_wait_and_extends_its_time(
     person.expect(pexpect.EOF)
 
 
+@pytest.mark.parametrize("decision", ["--allow", None])
+def test_a_start_waits_for_its_approval_as_long_as_the_timeout(
+    desk: Desk, decision: str | None
+) -> None:
+    id = f"late{decision}"
+    words = ["spawn", "careful", "--id", id, "--arg", "text=a", "--timeout-ms", "10"]
+    status, out, err = desk.haft("--session", "work", *words)
+    assert (status, out) == (5, "")
+    assert (
+        f"timed out: its start awaits approval; `haft --session work approve {id}` decides, "
+        f"`haft --session work abort {id}` withdraws it" in err
+    )
+    if decision is None:
+        assert desk.haft("--session", "work", "abort", id)[0] == 0
+        assert desk.haft("approve", id, "--allow")[0] == 4
+    else:
+        assert desk.haft("approve", id, decision)[0] == 0
+        assert "a" in desk.haft("--session", "work", "fetch", id, "--wait", "stopped")[1]
+
+
+def test_an_input_waits_for_its_approval_as_long_as_the_timeout(desk: Desk) -> None:
+    desk.wire.call("spawn", session="work", tool="typed", id="brief", wait="none")
+    words = ["apply", "brief", "--line", "canary", "--timeout-ms", "10"]
+    status, out, err = desk.haft("--session", "work", *words)
+    assert (status, out) == (5, "")
+    assert "timed out, as the input awaited approval; it is withdrawn, and nothing was done" in err
+    status, out, _ = desk.haft("--json", "--session", "work", *words)
+    assert status == 5 and json.loads(out)["error"]["kind"] == "timeout"
+    until(lambda: not desk.wire.call("approvals/list", session="work")["approvals"], "withdrawal")
+    assert "canary" not in desk.wire.call("fetch", session="work", id="brief")["content"]
+    desk.wire.call("abort", session="work", id="brief")
+
+
 def test_an_interrupted_input_that_awaits_approval_is_withdrawn(desk: Desk) -> None:
     desk.wire.call("spawn", session="work", tool="typed", id="kept", wait="none")
     person = desk.terminal("--session", "work", "apply", "kept", "--line", "a")

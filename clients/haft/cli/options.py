@@ -13,7 +13,9 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from functools import partial
 
+from ..errors import HaftError
 from . import show
 
 TYPE_CHECKING = False  # `typing` takes 3 ms
@@ -67,6 +69,10 @@ class UsageError(Exception):
 
 class UnknownId(UsageError):
     """No open question and no action that awaits approval has this id."""
+
+
+class ApprovalTimedOut(HaftError):
+    """An action, withdrawn as its approval was not given in time."""
 
 
 class FolderGone(UsageError):
@@ -385,12 +391,12 @@ def connect_plainly(options: argparse.Namespace) -> BlockingConnection:
 
 
 def report_silence(haft: BlockingConnection, options: argparse.Namespace) -> None:
-    haft.silence = _UNANSWERED_S, lambda: report_unresponsive(options)
+    haft.silence = _UNANSWERED_S, partial(report_unresponsive, options)
 
 
 def report_unresponsive(options: argparse.Namespace) -> None:
     """Report a daemon of this machine that leaves a ping on a second connection unanswered."""
-    from ..errors import HaftError, ReplyTimeout
+    from ..errors import ReplyTimeout
 
     if is_remote(options):
         return

@@ -12,6 +12,7 @@ from ..errors import HaftError, ReplyTimeout
 from . import show
 from .options import (
     MAX_OFFSET,
+    ApprovalTimedOut,
     UsageError,
     command_for,
     connect_plainly,
@@ -38,6 +39,8 @@ _CHECK_S = 4.0
 """Seconds allowed for the check whether an action awaits approval; after them haftd is pinged."""
 _LAST_CHECK_S = 1.0
 """Seconds allowed for the same check after Ctrl-C."""
+_LATE_S = 0.25
+"""Seconds beyond `--timeout-ms` in which the reply to a call that awaits no approval arrives."""
 _PERSON_S = 660.0
 """Seconds allowed for a person's decision (`approval_timeout_s`, 600) and what follows it."""
 _SUBJECTS = {
@@ -123,7 +126,12 @@ def read_params(options: argparse.Namespace) -> dict[str, object]:
 def call_awaiting_approval(
     haft: BlockingConnection, options: argparse.Namespace, method: str, fields: Fields
 ) -> bytes:
-    with AwaitingApproval(haft, options, fields["id"], is_start=method == "spawn"):
+    """Call a method on a handle, and wait for the approval of it, too.
+
+    Raises `ApprovalTimedOut` after `--timeout-ms`, with the action withdrawn. A start answers with the
+    handle `pending` then, by `approval_timeout_ms`.
+    """
+    with AwaitingApproval(haft, options, fields["id"], method):
         return haft.raw(method, fields)
 
 
@@ -140,25 +148,31 @@ class AwaitingApproval:
         haft: BlockingConnection,
         options: argparse.Namespace,
         id: object,
-        *,
-        is_start: bool = True,
+        method: str = "spawn",
     ) -> None:
         self._haft = haft
         self._options = options
         self._id = id
-        self._is_start = is_start
+        self._method = method
+        timeout_ms = None if method == "spawn" else getattr(options, "timeout_ms", None)
+        self._bound_s = None if timeout_ms is None else timeout_ms / 1000 + _LATE_S
+        self._began = time.monotonic()
+        self._is_reported = False
 
     def __enter__(self) -> None:
         if self._haft.patience is not None:
             self._haft.patience = max(self._haft.patience, _PERSON_S)
-        self._haft.silence = _APPROVAL_HINT_S, self._report
+        first_s = _APPROVAL_HINT_S
+        if self._bound_s is not None:
+            first_s = min(first_s, self._bound_s)
+        self._haft.silence = first_s, self._report
         # After Ctrl-C the command says that this handle runs on.
         self._options.waited_for = [self._id]
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._haft.silence = None
         is_interrupt = kind is not None and issubclass(kind, KeyboardInterrupt)
-        if not is_interrupt or not self._is_start:
+        if not is_interrupt or self._method != "spawn":
             return
         try:
             action = _awaited_action(self._options, self._id, patience=_LAST_CHECK_S)
@@ -169,20 +183,29 @@ class AwaitingApproval:
             self._options.waited_for = []
             self._options.withdrawn = self._id
 
-    def _report(self) -> None:
+    def _report(self) -> float | None:
+        """Report the approval that is awaited; return the seconds after which to look again."""
         try:
             action = _awaited_action(self._options, self._id, patience=_CHECK_S)
         except ReplyTimeout:
             report_unresponsive(self._options)
-            return
-        if action is not None:
-            id = self._id
-            subject, end = _SUBJECTS.get(action, (action, "ends the wait"))
+            return None
+        id, bound_s, passed_s = self._id, self._bound_s, time.monotonic() - self._began
+        subject, end = _SUBJECTS.get(action or "", (action, "ends the wait"))
+        if bound_s is not None and passed_s >= bound_s:
+            if action == self._method:
+                raise ApprovalTimedOut(
+                    f"{id}: timed out, as {subject} awaited approval; it is withdrawn, and nothing was done"
+                )
+            bound_s = None
+        if action is not None and not self._is_reported:
+            self._is_reported = True
             # `haft approve` takes the id of a handle, too.
             approve = command_for(self._options, f"approve {id}")
             show.line(
                 f"{id}: {subject} awaits approval; decide in another terminal: {approve}; Ctrl-C {end}"
             )
+        return bound_s
 
 
 def _awaited_action(options: argparse.Namespace, id: object, *, patience: float) -> str | None:
@@ -224,6 +247,15 @@ def _missed(options: argparse.Namespace, state: Json) -> str:
     The default wait on a pipe is never described: nobody has asked for it, and it takes 250 ms at
     most.
     """
+    if (
+        state["state"] == "pending"
+        and options.command == "spawn"
+        and hasattr(options, "timeout_ms")
+    ):
+        approve, abort = (
+            command_for(options, f"{verb} {state['id']}") for verb in ("approve", "abort")
+        )
+        return f"timed out: its start awaits approval; {approve} decides, {abort} withdraws it"
     for_pattern = hasattr(options, "pattern") or getattr(options, "wait", None) == "pattern"
     if state.get("waited") in ("stopped", "deadline") and for_pattern:
         ended = "stopped" if state["waited"] == "stopped" else "timed out"

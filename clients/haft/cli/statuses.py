@@ -16,7 +16,7 @@ from ..errors import (
     ReplyTimeout,
     SetupFailed,
 )
-from .options import UnknownId, UsageError
+from .options import ApprovalTimedOut, UnknownId, UsageError
 from .show import OutputFailed
 
 
@@ -51,6 +51,7 @@ _KINDS: tuple[tuple[type[Exception], str, Status], ...] = (
     (NotUnicode, "usage", Status.USAGE),
     (OutputFailed, "output", Status.NOT_WRITTEN),
     (SetupFailed, "setup", Status.FAILED),
+    (ApprovalTimedOut, "timeout", Status.WAIT_FAILED),
     (RemoteError, "", Status.REFUSED),
     (ReplyTimeout, "protocol", Status.REFUSED),
     (ProtocolFault, "protocol", Status.REFUSED),

@@ -58,8 +58,8 @@ Without --id the handle's id is generated from the tool's name, and shown with i
 `key=value` is a string, which haftd reads as a number, true or false where the tool takes no string; `key:=json` is JSON. The words
 after `--` become the argument `argv`, an array.
 
-A tool whose definition asks for approval starts when `haft approve` permits it; --timeout-ms counts from then on. With
---wait none the command ends while the handle is pending.
+A tool whose definition asks for approval starts when `haft approve` permits it; --timeout-ms bounds the wait for that, too, and
+counts anew from the start on. After it, and with --wait none, the command ends while the handle is pending.
 
 examples:
   haft spawn run --id build --wait stopped --timeout-ms 600000 -- make -j4
@@ -159,7 +159,7 @@ def run(options: argparse.Namespace) -> int:
         call_id=getattr(options, "call_id", None),
         stdin_from=None if source is None else {"id": source},
         env=None if getattr(options, "clean_env", False) else read_environment(options),
-        approval_timeout_ms=APPROVAL_MS if getattr(options, "wait", None) == "none" else None,
+        approval_timeout_ms=_approval_ms(options),
         **read_params(options),
     )
     with connect(options, start=True) as haft:
@@ -173,6 +173,13 @@ def run(options: argparse.Namespace) -> int:
                     options.remedy = explain_refused_start(haft, options.tool, options.words, error)
                     raise
     raise UsageError(f"{MAX_GENERATED_IDS} generated ids were taken; choose one by --id")
+
+
+def _approval_ms(options: argparse.Namespace) -> int | None:
+    if getattr(options, "wait", None) == "none":
+        return APPROVAL_MS
+    timeout_ms: int | None = getattr(options, "timeout_ms", None)
+    return timeout_ms
 
 
 def _print_until_end(haft: Haft, options: argparse.Namespace, reply: bytes) -> bytes:
