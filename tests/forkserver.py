@@ -173,15 +173,30 @@ def run_haft(
     given: str = "",
     namespaces: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
+    """Run `haft` as `run_haft_on_bytes` does, with text in its streams."""
+    done = run_haft_on_bytes(words, env=env, cwd=cwd, given=given.encode(), namespaces=namespaces)
+    output, errors = (
+        data.decode().replace("\r\n", "\n").replace("\r", "\n")
+        for data in (done.stdout, done.stderr)
+    )
+    return subprocess.CompletedProcess(words, done.returncode, output, errors)
+
+
+def run_haft_on_bytes(
+    words: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path | None = None,
+    given: bytes = b"",
+    namespaces: int | None = None,
+) -> subprocess.CompletedProcess[bytes]:
     """Run `haft` to its end, with `given` in a pipe as stdin; forked, where `env` allows; in the
     mount, pid and cgroup `namespaces` of this process, which needs a forked one."""
     where = str(cwd or Path.cwd())
     if not can_fork(env):
         assert namespaces is None
         executed = [sys.executable, "-m", "haft", *words]
-        return subprocess.run(
-            executed, env=env, cwd=where, input=given, capture_output=True, text=True
-        )
+        return subprocess.run(executed, env=env, cwd=where, input=given, capture_output=True)
     pipes = [os.pipe() for _ in range(3)]
     theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
     request = _Request("haft", list(words), dict(env), where, None, [], namespaces=namespaces)
@@ -190,9 +205,17 @@ def run_haft(
     finally:
         for fd in theirs:
             os.close(fd)
-    with open(pipes[0][1], "w") as stdin, contextlib.suppress(BrokenPipeError):
-        stdin.write(given)
-    with ThreadPoolExecutor(1) as pool, open(pipes[1][0]) as stdout, open(pipes[2][0]) as stderr:
+
+    def write() -> None:
+        with contextlib.suppress(BrokenPipeError), open(pipes[0][1], "wb") as stdin:
+            stdin.write(given)
+
+    with (
+        ThreadPoolExecutor(2) as pool,
+        open(pipes[1][0], "rb") as stdout,
+        open(pipes[2][0], "rb") as stderr,
+    ):
+        pool.submit(write)
         errors = pool.submit(stderr.read)
         late = threading.Timer(PATIENCE_S, process.kill)
         late.start()
@@ -217,10 +240,10 @@ def fork_haft(words: Sequence[str], *, env: Mapping[str, str], cwd: str) -> Fork
 
 
 def fork_haft_on_terminal(
-    words: Sequence[str], terminal: int, *, env: Mapping[str, str]
+    words: Sequence[str], terminal: int, *, env: Mapping[str, str], cwd: Path | None = None
 ) -> ForkedProcess:
     """Start `haft` with this as its controlling terminal and all of its standard streams."""
-    request = _Request("haft", list(words), dict(env), os.getcwd(), None, [])
+    request = _Request("haft", list(words), dict(env), str(cwd or Path.cwd()), None, [])
     return _server().fork(request, [terminal] * 3)
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +9,11 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from tests.client.terminal import HaftTerminal
 from tests.e2e.question_tools import Client, asking, tool
 from tests.forkserver import run_haft
 from tests.running_daemon import RunningDaemon
 
-HAFT = [sys.executable, "-m", "haft"]
 SELECT = {"Select": {"options": ["a b", 2]}}
 TOOLS = "".join(
     tool(name, question, stateful=True)
@@ -67,9 +66,8 @@ class Desk:
         done = run_haft(words, env=self.daemon.env, given=given)
         return done.returncode, done.stdout, done.stderr
 
-    def terminal(self, *words: str) -> pexpect.spawn[str]:
-        command, *rest = [*HAFT, *words]
-        return pexpect.spawn(command, rest, env=self.daemon.env, encoding="utf-8", timeout=20)
+    def terminal(self, *words: str) -> HaftTerminal:
+        return HaftTerminal(*words, env=self.daemon.env)
 
 
 @pytest.fixture(scope="module")

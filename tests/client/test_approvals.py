@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +9,12 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from tests.client.terminal import HaftTerminal
 from tests.faults.harness import until
 from tests.forkserver import run_haft
 from tests.running_daemon import RunningDaemon
 from tests.wire import Refused, Wire
 
-HAFT = [sys.executable, "-m", "haft"]
 TOOLS = """
 [tools.careful]
 source = "local"
@@ -61,9 +60,8 @@ class Desk:
         done = run_haft(words, env=self.daemon.env)
         return done.returncode, done.stdout, done.stderr
 
-    def terminal(self, *words: str) -> pexpect.spawn[str]:
-        command, *rest = [*HAFT, *words]
-        return pexpect.spawn(command, rest, env=self.daemon.env, encoding="utf-8", timeout=20)
+    def terminal(self, *words: str) -> HaftTerminal:
+        return HaftTerminal(*words, env=self.daemon.env)
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from haft.__main__ import main
 from haft.cli.commands.spawn import generate_id
 from tests.client.conftest import Serve
 from tests.client.fake import LATER, FakeDaemon, Peer, Refuse, hello, running, stopped
+from tests.client.terminal import HaftTerminal
 
 Capture = pytest.CaptureFixture[str]
 HAFT = [sys.executable, "-m", "haft"]
@@ -141,7 +142,7 @@ def stoppable(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_stop_confirms_at_a_terminal_and_names_the_handles(stoppable: FakeDaemon) -> None:
     env = {**os.environ, "TERM": "dumb"}
     for answer, status in (("n", 1), ("", 1), ("y", 0)):
-        person = pexpect.spawn(HAFT[0], [*HAFT[1:], "stop"], env=env, timeout=20, encoding="utf-8")
+        person = HaftTerminal("stop", env=env)
         person.expect_exact("This will end 1 handle: work (run). Stop haftd? [y/N]")
         person.sendline(answer)
         person.expect(pexpect.EOF)

@@ -16,16 +16,16 @@ from haft.__main__ import main
 from haft.asciicast import MAX_LINE, Event, read
 from haft.cli.commands.play import _Pauses
 from tests.client.person import Person, Place
-from tests.forkserver import run_haft
+from tests.forkserver import run_haft, run_haft_on_bytes
 from tests.running_daemon import RunningDaemon
 
 SCRIPT = r"printf 'caf\303'; read -r _ < gate; printf '\251\n\033[31mred\033[0m\n'; exit 3"
 
 
 def record(place: Place, *words: str) -> bytes:
-    command = [sys.executable, "-m", "haft", "--session", place.session, "record", *words]
-    done = subprocess.run(command, env=place.daemon.env, capture_output=True, check=True)
-    assert done.stderr == b""
+    command = ["--session", place.session, "record", *words]
+    done = run_haft_on_bytes(command, env=place.daemon.env)
+    assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout
 
 

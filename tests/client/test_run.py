@@ -25,7 +25,7 @@ from tests.client.fake import Peer, Refuse
 from tests.client.person import DETACH, Person, Place
 from tests.effort import examples
 from tests.faults.harness import until
-from tests.forkserver import run_haft
+from tests.forkserver import run_haft, run_haft_on_bytes
 from tests.running_daemon import RunningDaemon
 
 PIPE = subprocess.PIPE
@@ -35,10 +35,9 @@ def words(place: Place, *more: str) -> list[str]:
     return [sys.executable, "-m", "haft", "--session", place.session, "run", *more]
 
 
-def run(place: Place, *more: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        words(place, *more), env=place.daemon.env, capture_output=True, timeout=60, **options
-    )
+def run(place: Place, *more: str, input: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    words = ["--session", place.session, "run", *more]
+    return run_haft_on_bytes(words, env=place.daemon.env, given=input)
 
 
 def start(place: Place, script: str, *more: str, **options: Any) -> subprocess.Popen[bytes]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +11,10 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from tests.client.terminal import HaftTerminal
 from tests.forkserver import run_haft
 from tests.running_daemon import RunningDaemon
 
-HAFT = [sys.executable, "-m", "haft"]
 TEXT = """
 [tools.build_it]
 summary = "Build. \u202e"
@@ -50,11 +49,8 @@ class Person:
         done = run_haft(words, env=self.daemon.env, cwd=self.root)
         return done.returncode, done.stdout, done.stderr
 
-    def terminal(self) -> pexpect.spawn[str]:
-        command, *rest = [*HAFT, "trust"]
-        return pexpect.spawn(
-            command, rest, env=self.daemon.env, encoding="utf-8", timeout=20, cwd=str(self.root)
-        )
+    def terminal(self) -> HaftTerminal:
+        return HaftTerminal("trust", env=self.daemon.env, cwd=self.root)
 
 
 @pytest.fixture(scope="module")
