@@ -36,16 +36,20 @@ if setup == "left":
         os._exit(0)
     while os.path.exists(f"/proc/{os.getsid(0)}"):
         os.sched_yield()
-wire = socket.socket(socket.AF_UNIX)
-wire.connect(path)
-replies = []
-for number, (method, params) in enumerate(calls):
-    ask = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-    wire.sendall(json.dumps(ask).encode() + b"\\n")
-    reply = b""
-    while not reply.endswith(b"\\n"):
-        reply += wire.recv(65536)
-    replies.append(json.loads(reply))
+def make(calls):
+    with socket.socket(socket.AF_UNIX) as wire:
+        wire.connect(path)
+        replies = []
+        for number, (method, params) in enumerate(calls):
+            ask = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            wire.sendall(json.dumps(ask).encode() + b"\\n")
+            reply = b""
+            while not reply.endswith(b"\\n"):
+                reply += wire.recv(65536)
+            replies.append(json.loads(reply))
+        return replies
+make([("ping", {})])
+replies = make(calls)
 line = json.dumps(replies)
 if len(sys.argv) > 2:
     with open(sys.argv[2] + ".part", "w") as file:
@@ -54,7 +58,7 @@ if len(sys.argv) > 2:
 else:
     print(line, flush=True)
 """
-"""A program that makes calls and prints the replies. Its arguments are JSON, so that no test quotes."""
+"""A program that makes calls on its second connection and prints the replies. Its arguments are JSON, so that no test quotes."""
 
 QUESTION = {"id": "sure", "text": "Sure?", "answer_type": {"type": "boolean"}}
 ASKED = json.dumps(json.dumps({"type": "needs_input", "question": QUESTION}))

@@ -15,7 +15,7 @@ import pytest
 
 from haftd.host.process import ancestry, peer_process
 from haftd.host.process.ancestry import find_lineage
-from haftd.host.process.identity import Stat, is_alive
+from haftd.host.process.identity import Identity, Stat, is_alive
 from haftd.host.process.peer_process import identify, identify_tcp
 
 CONNECT = "import socket,sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); input()"
@@ -60,6 +60,48 @@ def test_a_process_is_not_its_own_descendant(listener: socket.socket, kernel: st
         with listener.accept()[0] as sock:
             peer = identify(sock)
     assert (peer.pid, peer.lineage) == (os.getpid(), ())
+
+
+def test_a_stranger_is_read_once_and_must_be_there_each_time(
+    listener: socket.socket, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_process, "_strangers", {})
+    with (
+        subprocess.Popen(["sleep", "60"]) as above,
+        socket.socket(socket.AF_UNIX) as client,
+    ):
+        client.connect(listener.getsockname())
+        monkeypatch.setattr(os, "getpid", lambda: above.pid)
+        with listener.accept()[0] as sock:
+            first = identify(sock)
+            assert first.identity is not None and first.lineage == ()
+            if not first.identity.inode:
+                pytest.skip("the kernel has no inode for each pidfd")
+            monkeypatch.setattr(peer_process, "read_stat", lambda pid: pytest.fail("read again"))
+            assert identify(sock) == first
+            monkeypatch.setattr(peer_process, "_is_unreaped", lambda pidfd: False)
+            gone = identify(sock)
+        above.kill()
+    assert (gone.identity, gone.lineage) == (None, None)
+
+
+def test_only_strangers_for_good_are_remembered_and_not_too_many(
+    listener: socket.socket, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a descendant, nor a process that /proc hides now, nor one of another process's strangers."""
+    monkeypatch.setattr(peer_process, "_strangers", {})
+    with peer(listener) as process, listener.accept()[0] as sock:
+        assert identify(sock).lineage
+        assert peer_process._strangers == {}
+        monkeypatch.setattr(peer_process, "find_lineage", lambda pid, above, stat: ())
+        assert identify(sock).lineage == () and peer_process._strangers == {}
+        process.communicate(b"\n")
+    identity = Identity(1, 2, 3, "boot", 4)
+    for inode in range(2, 1000):
+        peer_process._remember(identity._replace(inode=inode), os.getpid())
+    assert len(peer_process._strangers) == peer_process._MAX_STRANGERS
+    assert (os.getpid(), 999) in peer_process._strangers
+    assert (os.getppid(), 999) not in peer_process._strangers
 
 
 def test_no_descriptor_is_left(listener: socket.socket, kernel: str) -> None:

@@ -38,12 +38,16 @@ def explain_shortage() -> str:
 
 def count_spare() -> int:
     """Return the number reserved from connections, for short-lived descriptors, logs and files."""
-    return min(_MAX_SPARE, read_limit() // _SHARE_SPARE)
+    return _share_spare(read_limit())
 
 
 def read_limit() -> int:
     """Return the soft limit of open files."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def _share_spare(most: int) -> int:
+    return min(_MAX_SPARE, most // _SHARE_SPARE)
 
 
 def _count_for_clients(most: int) -> int:
@@ -60,4 +64,4 @@ def _find_bound(use: Use) -> int:
         "output": for_clients,
         "client": 0,
     }
-    return most - count_spare() - kept[use]
+    return most - _share_spare(most) - kept[use]

@@ -191,7 +191,8 @@ class Connection:
                 self._gone(str(why))
             finally:
                 self._withdraw()  # no call needs the nursery once it is closed
-            nursery.cancel_scope.cancel()
+            if nursery.child_tasks:  # seldom, and a cancellation costs as much as a task
+                nursery.cancel_scope.cancel()
 
     def _gone(self, why: str) -> None:
         self._context.log.debug("client gone", client=self._caller.label, why=why)

@@ -460,22 +460,25 @@ async def test_U10_running_out_of_descriptors_logs_little_and_recovers(
     left = 100
 
     class Listener:
+        family, type, proto = socket.AF_UNIX, socket.SOCK_STREAM, 0
+
         def setblocking(self, _on: bool) -> None: ...
 
         def fileno(self) -> int:
             return real.fileno()
 
-        def accept(self) -> tuple[socket.socket, str]:
+        def _accept(self) -> tuple[int, str]:
             nonlocal left
             left -= 1
             if left:
                 raise OSError(errno.EMFILE, "Too many open files")
-            return real, ""
+            return accepted, ""
 
-    taken = await accept.acceptor(Listener(), rig.rpc_context, _not_refused)()  # type: ignore[arg-type]
-    assert taken is real
-    real.close()
-    peer.close()
+    accepted = os.dup(real.fileno())
+    with real, peer:
+        taken = await accept.acceptor(Listener(), rig.rpc_context, _not_refused)()  # type: ignore[arg-type]
+        assert taken.fileno() == accepted and taken.family == socket.AF_UNIX
+        taken.close()
     assert rig.rpc_context.connections.refused["descriptors"] == 99
     assert len(rig.lines) == 7  # the 1st, 2nd, 4th … 64th
 
@@ -486,20 +489,23 @@ async def test_a_connection_that_died_in_the_queue_is_no_fault() -> None:
     faults = [errno.ECONNABORTED, errno.EPROTO, errno.EPERM]
 
     class Listener:
+        family, type, proto = socket.AF_UNIX, socket.SOCK_STREAM, 0
+
         def setblocking(self, _on: bool) -> None: ...
 
         def fileno(self) -> int:
             return real.fileno()
 
-        def accept(self) -> tuple[socket.socket, str]:
+        def _accept(self) -> tuple[int, str]:
             if faults:
                 raise OSError(faults.pop(), "x")
-            return real, ""
+            return accepted, ""
 
-    taken = await accept.acceptor(Listener(), rig.rpc_context, _not_refused)()  # type: ignore[arg-type]
-    assert taken is real
-    real.close()
-    peer.close()
+    accepted = os.dup(real.fileno())
+    with real, peer:
+        taken = await accept.acceptor(Listener(), rig.rpc_context, _not_refused)()  # type: ignore[arg-type]
+        assert taken.fileno() == accepted and taken.family == socket.AF_UNIX
+        taken.close()
 
 
 @pytest.mark.parametrize("levels", [70, 1_100, 20_000])

@@ -167,6 +167,11 @@ _strangers: dict[tuple[int, int, int], None] = {}
 an ancestor."""
 
 
+def is_stranger(stat: Stat, above: int) -> bool:
+    """True for a process that is known to be no descendant of `above` for good."""
+    return (above, stat.pid, stat.ticks) in _strangers
+
+
 def _remember(line: Sequence[Stat], above: int) -> None:
     """Cache non-descendants of `above`, but for those so young that pid and start tick could repeat."""
     now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS_A_SECOND)
@@ -189,7 +194,7 @@ def _walk(pid: int, above: int, stat: Stat | None) -> tuple[Stat, ...] | None:
                 return None
             break
         line.append(stat)
-        if (above, at, stat.ticks) in _strangers:
+        if is_stranger(stat, above):
             break
         at, stat = stat.parent, None
     return tuple(line)

@@ -215,11 +215,11 @@ def identify_child(pid: int, pidfd: int) -> Identity:
     stat = read_stat(pid)
     if stat is None:
         raise ProcessLookupError(errno.ESRCH, f"process {pid} is not in /proc")
-    return make_identity(stat, pidfd)
+    return make_identity(stat, read_pidfd_inode(pidfd))
 
 
-def make_identity(stat: Stat, pidfd: int) -> Identity:
-    return Identity(stat.pid, stat.ticks, read_pidfd_inode(pidfd), boot_id(), pid_namespace())
+def make_identity(stat: Stat, inode: int) -> Identity:
+    return Identity(stat.pid, stat.ticks, inode, boot_id(), pid_namespace())
 
 
 def has_ended(pidfd: int) -> bool:

@@ -17,13 +17,14 @@ from collections.abc import Iterable
 import trio
 
 from haftd.host import sock_diag
-from haftd.host.process.ancestry import find_lineage, make_child_lister
+from haftd.host.process.ancestry import find_lineage, is_stranger, make_child_lister
 from haftd.host.process.identity import (
     Identity,
     Stat,
     every_pid,
     make_identity,
     open_pidfd,
+    read_pidfd_inode,
     read_stat,
     send_signal,
 )
@@ -59,15 +60,34 @@ def identify(sock: socket.socket) -> PeerProcess:
     pidfd = _open_peer_pidfd(sock, pid)
     if pidfd is None:
         return PeerProcess(pid, uid, None, None)
+    own = os.getpid()
     try:
-        stat = read_stat(pid)
-        if stat is not None:
-            line, identity = find_lineage(pid, os.getpid(), stat), make_identity(stat, pidfd)
-            if _is_unreaped(pidfd):
-                return PeerProcess(pid, uid, identity, line)
+        inode = read_pidfd_inode(pidfd)
+        identity = _strangers.get((own, inode))
+        line: tuple[Stat, ...] | None = ()
+        is_new = False
+        if identity is None and (stat := read_stat(pid)) is not None:
+            line, identity = find_lineage(pid, own, stat), make_identity(stat, inode)
+            is_new = inode != 0 and is_stranger(stat, own)
+        if identity is not None and _is_unreaped(pidfd):
+            if is_new:
+                _remember(identity, own)
+            return PeerProcess(pid, uid, identity, line)
     finally:
         os.close(pidfd)
     return PeerProcess(pid, uid, None, None)
+
+
+_MAX_STRANGERS = 256
+_strangers: dict[tuple[int, int], Identity] = {}
+"""Identities of processes that descend from this process neither now nor later, as (this pid, their
+pidfd's inode), which is no other process's within a boot."""
+
+
+def _remember(identity: Identity, own: int) -> None:
+    _strangers[own, identity.inode] = identity
+    if len(_strangers) > _MAX_STRANGERS:
+        del _strangers[next(iter(_strangers))]
 
 
 def _open_peer_pidfd(sock: socket.socket, pid: int) -> int | None:

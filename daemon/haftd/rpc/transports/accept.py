@@ -50,6 +50,7 @@ def acceptor(
     """Return a function that waits for the next socket. `refuse` answers a client without waiting, and
     closes the socket."""
     listener.setblocking(False)
+    family, kind, protocol = listener.family, listener.type, listener.proto
     burst = 0
     short_since = inf
     """Time since which there is no room for a client."""
@@ -77,7 +78,8 @@ def acceptor(
                 await pause("the reserve is reached")
                 continue
             try:
-                sock, _ = listener.accept()
+                # `accept` itself looks up two enumerations for each socket.
+                fd, _ = listener._accept()  # type: ignore[attr-defined]
             except BlockingIOError:
                 burst = 0
                 await trio.lowlevel.wait_readable(listener)
@@ -89,8 +91,8 @@ def acceptor(
                 # Other errors end only a connection not yet accepted.
             else:
                 short_since = inf
-                is_room_known = has_room(sock.fileno() + 1, "client")
-                return sock
+                is_room_known = has_room(fd + 1, "client")
+                return socket.socket(family, kind, protocol, fileno=fd)
 
     return accept
 
