@@ -184,7 +184,7 @@ def empty_module(name: str) -> ModuleType:
 
 
 def unexecuted_package(name: str) -> ModuleType | None:
-    """Return a package whose submodules can be imported without its code."""
+    """Return a package whose submodules can be imported without its code; None if it is not installed."""
     spec = importlib.util.find_spec(name)
     return None if spec is None else importlib.util.module_from_spec(spec)
 

@@ -32,7 +32,7 @@ class Pattern(Protocol):
         """Number of instructions."""
 
     def search(self, text: bytes, pos: int | None = None) -> Match | None:
-        """Return the first match from `pos` on; look-behind sees earlier text."""
+        """Return the first match from `pos` on, None without one; look-behind sees earlier text."""
 
 
 def compile_expression(text: str, *, within_lines: bool = False) -> Pattern:

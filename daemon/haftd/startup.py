@@ -230,9 +230,9 @@ def open_websocket(
     problems: list[Problem],
     stack: contextlib.ExitStack,
 ) -> tuple[list[socket.socket], Credentials | None]:
-    """Return the WebSocket's listeners, closed by `stack`, and the credentials, which exist only
-    while the port is open: clients must send no token to another process. A manager keeps the port
-    open."""
+    """Return the WebSocket's listeners, closed by `stack`, and the credentials, none of either if it is
+    off or, with a problem, cannot listen. The credentials exist only while the port is open: clients
+    must send no token to another process. A service manager keeps the port open."""
     try:
         if activated:
             listening, credentials = list(activated), Credentials.keep(paths.runtime)

@@ -52,7 +52,7 @@ class AnswerCache:
     def find(
         self, session: str, subject: Hashable, bound_to: Hashable = None
     ) -> CachedAnswer | None:
-        """Return the answer, if it was bound to the same program."""
+        """Return the answer; None without one, and for one that is bound to another program."""
         answer = self._answers.get((session, subject))
         return answer if answer is not None and answer.bound_to == bound_to else None
 

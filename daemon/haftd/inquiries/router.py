@@ -142,7 +142,8 @@ class InquiryRouter:
     def find(
         self, message_type: type[M], session: str, caller: Caller, id: str
     ) -> tuple[PendingInquiry, M] | None:
-        """Return the oldest open inquiry with this id, and its message."""
+        """Return the first open inquiry with this id that the caller may see, and its message; None without
+        one."""
         inquiries = self.list_open(message_type, session, caller)
         return next((entry for entry in inquiries if entry[0].kind.id == id), None)
 
@@ -191,7 +192,8 @@ class InquiryRouter:
         return pending.settle(answer)
 
     def _find_known_end(self, kind: InquiryKind) -> Answered | Unanswered | None:
-        """Return and record an end that needs no backend: the kind's, or a remembered answer."""
+        """Return and record an end that needs no backend, the kind's or a remembered answer; None if there
+        is neither."""
         end = kind.find_known_end()
         if end is None and (key := kind.memory_key) is not None:
             end = self._recall(kind, *key)
@@ -200,7 +202,8 @@ class InquiryRouter:
         return end
 
     def _recall(self, kind: InquiryKind, subject: object, bound_to: object) -> Answered | None:
-        """Return a remembered answer; forget one that no longer fits."""
+        """Return a remembered answer; None without one, and for one that no longer fits, which is
+        forgotten."""
         kept = self.cache.find(kind.session, subject, bound_to)
         if kept is None:
             return None

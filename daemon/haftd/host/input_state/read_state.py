@@ -205,7 +205,7 @@ def _read_at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
 
 def _find_carried_terminal(snapshot: WaitSnapshot) -> int | None:
     """Return the number of the one inner terminal that every waiting process relays, without other
-    sources."""
+    sources; None if there is no such terminal."""
     waits = snapshot.waits
     inner = {number for wait in waits for number, _ in wait.seen.terminals}
     if len(inner) != 1 or any(
@@ -301,7 +301,8 @@ def _open_peer(master: int, slave: str) -> int:
 
 
 def _read_kind(fd: int) -> tuple[Kind, int | None]:
-    """Return the kind of input of a read, and the timeout in milliseconds."""
+    """Return the kind of input of a read, and the timeout in milliseconds (VTIME of termios(3)), None
+    without one. Raises OSError."""
     try:
         _, _, _, lflag, _, _, chars = termios.tcgetattr(fd)
     except termios.error as error:

@@ -280,7 +280,8 @@ def _first_word(head: bytes) -> bytes:
 
 
 def _loader(head: bytes) -> str | None:
-    """Return PT_INTERP of an ELF file, if within the first bytes (in practice always)."""
+    """Return the loader (PT_INTERP of elf(5)) that the first bytes of an ELF file name, as they do in
+    practice; None without one."""
     wide = head[4] == 2
     order = "<" if head[5] == 1 else ">"
     try:

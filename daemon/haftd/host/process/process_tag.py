@@ -31,7 +31,7 @@ class ProcessTag(NamedTuple):
 
 
 def _search(pattern: re.Pattern[bytes], literal: bytes, environ: bytes) -> re.Match[bytes] | None:
-    """Search for a pattern from its literal on, ten times as fast."""
+    """Return the first match of a pattern that begins with a literal, which is found ten times as fast."""
     at = environ.find(literal)
     return None if at < 0 else pattern.search(environ, max(0, at - 1))
 

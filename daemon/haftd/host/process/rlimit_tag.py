@@ -61,7 +61,7 @@ def _is_tag(soft: int) -> bool:
 
 
 def _read_file(pid: int) -> int | None:
-    """Read a process's tag from /proc/<pid>/limits."""
+    """Read a process's tag from /proc/<pid>/limits; None without one."""
     try:
         with open(f"/proc/{pid}/limits", encoding="ascii") as file:
             for line in file:

@@ -58,7 +58,8 @@ class Ownership:
         )
 
     def find_tag(self, pid: int) -> ProcessTag | None:
-        """Return the tag of a process to kill, else one reconstructed from the rlimit tag."""
+        """Return the tag of a process to kill, if need be reconstructed from its rlimit tag; None for a
+        process to leave alone."""
         if pid <= 1 or pid in self._protected:
             return None
         environ = read_environ(pid)

@@ -90,7 +90,8 @@ class Reaper:
         return self._reap_strangers()
 
     def _reap_strangers(self) -> bool:
-        """Check all children: a library's child in waitid hides other children."""
+        """Check all children, as a library's child hides the others from waitid(2); return True as `reap`
+        does."""
         own_tag = _read_own_tag()
         dead: dict[int, int] = {}
         for pid in make_child_lister()(os.getpid()):

@@ -75,7 +75,7 @@ def run_modes(tool: Tool) -> dict[str, RunMode]:
 
 
 def render(style: Mapping[str, Any], name: str, arguments: Mapping[str, Any]) -> str:
-    """Format a tool's arguments for a person by `style.parameters`.
+    """Return a tool's arguments for a person by `style.parameters`, an empty text for `off`.
 
     JSON where that is a command, run by `methods/approval_gate` for starts.
     """

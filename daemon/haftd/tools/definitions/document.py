@@ -73,7 +73,7 @@ class Document(Redacted, frozen=True):
     """Line numbers, from 1, by key path."""
 
     def line(self, path: Sequence[str]) -> int | None:
-        """Return the line of the key, else of the nearest table around."""
+        """Return the line of the key, else of the nearest table around; None if neither is found."""
         for length in range(len(path), 0, -1):
             if (number := self.lines.get(tuple(path[:length]))) is not None:
                 return number

@@ -195,11 +195,11 @@ class ProjectTools:
         return [tool for tool in self.toolset.self_describing if tool.root and is_current]
 
     def former(self, name: str) -> Tool | None:
-        """Return the last tool of this name that was in the toolset before the latest change."""
+        """Return the last tool of this name in a toolset before the current one; None without one."""
         return self._former.get(name)
 
     def find_mention(self, name: str) -> tuple[str, str] | None:
-        """Return path and state of an untrusted file that mentions the name."""
+        """Return path and state of the first untrusted file that mentions the name; None if none does."""
         word = re.compile(f"(?<![{_NAME}]){re.escape(name)}(?![{_NAME}])".encode())
         for file, state in self._untrusted:
             if word.search(file.data):
