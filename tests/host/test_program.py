@@ -34,6 +34,11 @@ def refusal(argv0: str, path: str | None, cwd: Path) -> Missing:
     return caught.value
 
 
+@pytest.mark.parametrize("name", ["a\0b", "./a\0b", "a\ud800"])
+def test_an_impossible_name_of_a_program_is_refused(tmp_path: Path, name: str) -> None:
+    assert refusal(name, "/bin", tmp_path).reason == "program"
+
+
 def test_the_first_match_on_path_is_taken(tmp_path: Path) -> None:
     make(tmp_path / "b" / "tool")
     make(tmp_path / "c" / "tool")

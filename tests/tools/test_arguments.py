@@ -6,12 +6,13 @@ import copy
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
-from haftd.tools.calls.tool_calls import check_arguments
+from haftd.tools.calls.tool_calls import check_arguments, read_call, read_run
 from haftd.tools.definitions.definition import Tool
 
 
@@ -267,6 +268,16 @@ def test_a_large_value_is_not_repeated_in_the_error() -> None:
 def test_the_number_of_problems_is_bounded() -> None:
     faults = problems(having(n=INTEGER), {f"k{at}": 1 for at in range(200)})
     assert len(faults) == 51
+
+
+def test_a_call_that_no_arguments_fit_is_refused_as_any_other() -> None:
+    impossible = msgspec.structs.replace(
+        of({"type": "object", "anyOf": [{"type": "integer"}]}), stateful=True, actions=("spawn",)
+    )
+    with pytest.raises(RpcError) as refused:
+        read_call(impossible, {"action": "spawn", "id": "a"})
+    assert refused.value.kind == "invalid_arguments"
+    assert read_run(impossible, {"a": 1}) == {"a": 1}
 
 
 def test_a_self_reference_ends() -> None:

@@ -125,6 +125,17 @@ def test_a_required_parameter_stays_required_unless_the_definition_has_a_value(
     assert required(text) == names
 
 
+@pytest.mark.parametrize("schema", [{"required": True}, {"properties": ["a"]}, {"properties": "a"}])
+def test_a_malformed_schema_of_a_server_is_a_problem_of_the_definition(
+    schema: dict[str, Any],
+) -> None:
+    served = replace(ADD, schema=schema)
+    changes = SUM + 'parameters.a = { description = "Mine." }\n'
+    tools, problems = placed(changes, ServerState("math", (), (served,)))
+    assert "does not fit" in tools["sum"].absent
+    assert [problem.key for problem in problems] == ["tools.sum"]
+
+
 def test_a_definition_cannot_change_a_parameter_that_a_closed_tool_does_not_have() -> None:
     closed = replace(ADD, schema={**ADD.schema, "additionalProperties": False})
     change = "parameters.c = { type = 'integer' }\n"

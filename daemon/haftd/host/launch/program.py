@@ -89,6 +89,7 @@ def _are_plain(argv: Sequence[str], env: Mapping[str, str]) -> bool:
 
 
 def _size(word: str, subject: str) -> int:
+    """Return the bytes of a word. Raises `Missing` for a word that execve(2) cannot take."""
     if "\0" in word:
         raise Missing(f"{subject} holds a NUL character, which no program can be given.", "program")
     if word.isascii():
@@ -105,6 +106,7 @@ def resolve(argv0: str, env_path: str | None, cwd: str) -> str:
     Raises `Missing` with the reason `folder`, `program` or `permission`.
     """
     check_folder(cwd)
+    _size(argv0, "The name of the program")
     if "/" in argv0:
         # Not normalised: the kernel follows `link/..`.
         path = os.path.join(cwd, argv0.removeprefix("./"))  # noqa: PTH118 - text in, text out

@@ -16,7 +16,7 @@ from haftd.redaction import Redacted
 from haftd.schemas import validation
 from haftd.schemas.calls import INPUT, READING
 from haftd.schemas.coercion import coerce
-from haftd.schemas.normalization import normalize
+from haftd.schemas.normalization import UnsupportedSchema, normalize
 from haftd.schemas.object_root import flatten
 from haftd.schemas.validation import problems
 from haftd.tools.definitions.definition import NO_PARAMETERS, Action, Tool
@@ -140,10 +140,14 @@ def _check(tool: Tool, own: Mapping[str, Any]) -> tuple[dict[str, Any], list[dic
 
 
 def _own_names(tool: Tool) -> set[str]:
+    """Return the names of the tool's own parameters, also those of branches."""
     if {"anyOf", "oneOf", "allOf", "$ref", "then", "else", "dependentSchemas"} & set(
         tool.parameters
     ):
-        return set(flatten(normalize(tool.parameters))[0].get("properties", {}))
+        try:
+            return set(flatten(normalize(tool.parameters))[0].get("properties", {}))
+        except UnsupportedSchema:
+            pass  # no arguments fit, as the check reports
     return set(tool.parameters.get("properties", {}))
 
 

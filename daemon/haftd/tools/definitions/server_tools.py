@@ -158,13 +158,18 @@ def _describe(tool: Tool, served: ServedTool) -> Tool:
 
 
 def _merge_parameters(schema: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the server's schema with the definition's changes, or the definition's whole schema. Raises
+    `InvalidField`, `SchemaError`."""
     form: dict[str, Any] = {**schema, "type": "object"}
     if not over:
         return form
     if over.get("type") == "object":
         return read_parameters(dict(over))
-    properties = dict(form.get("properties") or {})
-    required = [name for name in form.get("required") or () if isinstance(name, str)]
+    properties, required = form.get("properties") or {}, form.get("required") or []
+    if not isinstance(properties, Mapping) or not isinstance(required, list):
+        raise SchemaError("`properties` or `required` of the server's schema has a wrong type")
+    properties = dict(properties)
+    required = [name for name in required if isinstance(name, str)]
     for name, change in over.items():
         if not isinstance(change, Mapping):
             raise InvalidField((name,), f"`{name}`: a parameter is a table")
