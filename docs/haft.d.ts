@@ -70,7 +70,7 @@ export interface ApplyParams {
   question?: string;
 }
 
-/** An action that awaits a decision. `rendered` is for display; mode `edit` permits changed arguments. `refused`: why the client's previous decision was invalid. The action `result` releases a tool's result; its argument is `text`, beside `failed`, `bytes` and `omitted`. */
+/** An action that awaits a decision. `rendered` is for display; mode `edit` permits changed arguments. `root` is the folder in which the tool runs, `env` names the variables that the call sets otherwise than the daemon has them. `refused`: why the client's previous decision was invalid. The action `result` releases a tool's result; its argument is `text`, beside `failed`, `bytes` and `omitted`. */
 export interface Approval {
   /** unique, and cannot be guessed */
   approval_id: string;
@@ -88,6 +88,10 @@ export interface Approval {
   rendered: string;
   /** `edit`: the definition asks the person to review the arguments */
   mode: "ask" | "edit";
+  /** folder in which the tool runs */
+  root?: string;
+  /** names of variables that the call sets otherwise than the daemon has them, at most 64 */
+  env?: string[];
   /** the reason why this client's previous decision was invalid */
   refused?: string;
   /** for a `result`: true if the tool has failed; the text is then the error's */
@@ -120,7 +124,7 @@ export interface ApprovalsDecideParams {
   decision: "allow" | "deny" | "edit" | "skip";
   /** with `edit`, and only then: all arguments to go on with */
   arguments?: { [name: string]: unknown };
-  /** the same for this tool and action from now on, in the session, or until its turn ends */
+  /** the same for this tool and action in the same folder from now on, in the session, or until its turn ends */
   remember?: "session" | "turn";
   /** passed to the caller, and recorded */
   reason?: string;
@@ -443,7 +447,7 @@ export interface Decided {
   decision: "allow" | "deny" | "edit" | "skip";
   /** with `edit`, and only then: all arguments to go on with */
   arguments?: { [name: string]: unknown };
-  /** the same for this tool and action from now on, in the session, or until its turn ends */
+  /** the same for this tool and action in the same folder from now on, in the session, or until its turn ends */
   remember?: "session" | "turn";
   /** passed to the caller, and recorded */
   reason?: string;

@@ -39,7 +39,8 @@ Reason = Annotated[str, Meta(max_length=1024)]
 
 class Approval(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """An action that awaits a decision. `rendered` is for display; mode `edit` permits changed
-    arguments. `refused`: why the client's previous decision was invalid. The action `result`
+    arguments. `root` is the folder in which the tool runs, `env` names the variables that the call sets
+    otherwise than the daemon has them. `refused`: why the client's previous decision was invalid. The action `result`
     releases a tool's result; its argument is `text`, beside `failed`, `bytes` and `omitted`."""
 
     approval_id: str
@@ -50,6 +51,8 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     arguments: dict[str, Any]
     rendered: str
     mode: Literal["ask", "edit"]
+    root: str | UnsetType = UNSET
+    env: tuple[str, ...] | UnsetType = UNSET
     refused: str | UnsetType = UNSET
     failed: bool | UnsetType = UNSET
     bytes: int | UnsetType = UNSET

@@ -120,6 +120,24 @@ def test_a_detached_run_leaves_its_start_to_be_approved(desk: Desk) -> None:
     assert desk.wire.call("fetch", session="run", id="r", wait="stopped")["result"] == "x\n"
 
 
+def test_the_id_of_a_decided_approval_is_no_handle(desk: Desk) -> None:
+    """A tool that sees the id could take it for a handle, whose action the second decision would allow."""
+    first = desk.begin("first")
+    (approval,) = desk.wire.call("approvals/list", session="work")["approvals"]
+    id = approval["approval_id"]
+    second = desk.begin(id, "attack")
+    assert desk.haft("approve", id, "--allow")[0] == 0
+    status, _, errors = desk.haft("approve", id, "--allow")
+    assert status == 4
+    assert f"nothing awaits approval under '{id}'" in errors
+    (approval,) = desk.wire.call("approvals/list", session="work")["approvals"]
+    assert approval["id"] == id
+    assert desk.haft("approve", approval["approval_id"], "--deny")[0] == 0
+    assert desk.wire.finish(first)["result"] == "hello\n"
+    with pytest.raises(Refused):
+        desk.wire.finish(second)
+
+
 def test_each_decision_is_an_option(desk: Desk) -> None:
     number = desk.begin("b")
     assert desk.haft("approve", "b", "--deny", "--reason", "not today")[0] == 0

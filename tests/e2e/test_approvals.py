@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,6 +67,7 @@ def test_nothing_runs_before_approval(asker: RunningDaemon, join: Join) -> None:
         "arguments": {"text": "hello", "times": 1},
         "rendered": '{\n  "text": "hello",\n  "times": 1\n}',
         "mode": "ask",
+        "root": str(asker.home),
     }
     assert host.states() == {"h": "pending"}
     assert host.call("fetch", id="h")["state"] == "pending"
@@ -378,6 +380,38 @@ def test_a_session_decision_is_for_this_tool_and_action(join: Join) -> None:
     running = host.start("tools/call", tool="careful", arguments={"text": "done"})
     host.say(host.asked(), "deny")
     assert host.refused(running).code == -32007
+
+
+def test_a_session_decision_is_for_this_folder(join: Join, tmp_path: Path) -> None:
+    """A command such as `./deploy` is another program in another folder."""
+    host = join()
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    spawned = host.spawn("careful", "one", root=str(first))
+    asked = host.asked()
+    assert asked["params"]["root"] == str(first)
+    host.say(asked, "allow", remember="session")
+    host.finish(spawned)
+    assert host.finish(host.spawn("careful", "two", root=str(first)))["state"] == "running"
+    spawned = host.spawn("careful", "three", root=str(second))
+    host.say(host.asked(), "deny")
+    assert host.refused(spawned).code == -32007
+
+
+def test_an_approval_names_the_variables_that_the_call_changes(join: Join) -> None:
+    host = join()
+    spawned = host.spawn("careful", "one", env={"PATH": "/evil:/bin", "HAFT_NEW": "a secret"})
+    asked = host.asked()
+    assert asked["params"]["env"] == ["HAFT_NEW", "PATH"]
+    assert "a secret" not in json.dumps(asked)
+    host.say(asked, "deny")
+    host.refused(spawned)
+    spawned = host.spawn("careful", "one")
+    asked = host.asked()
+    assert "env" not in asked["params"]
+    host.say(asked, "deny")
+    host.refused(spawned)
 
 
 def test_a_decision_is_about_the_definition_shown(asker: RunningDaemon, join: Join) -> None:

@@ -25,6 +25,16 @@ parameters = {}
 stateful = true
 command = "echo kept"
 run.fetch = "ask"
+[tools.guarded]
+stateful = true
+command = "cat"
+parameters = {}
+run = { spawn = "unattended", apply = "ask" }
+[tools.unfed]
+stateful = true
+command = "cat"
+parameters = {}
+run.apply = "skip"
 [tools.asks]
 command = ["sh", "-c", 'cat >/dev/null; echo "$1"', "-", '{"type": "needs_input", "question": {"id": "q", "text": "?", "answer_type": "Text"}}']
 output = "outcome"
@@ -176,6 +186,8 @@ REFUSED: list[tuple[dict[str, Any], int, str]] = [
     ({"stdin_from": {"id": "nothing"}}, -32001, "nothing"),
     ({"stdin_from": {"id": "source", "cursor": 4}}, -32602, "from 0 to 3 are kept"),
     ({"stdin_from": {"id": "secretive"}}, -32007, "cannot be piped"),
+    ({"tool": "guarded"}, -32007, "each input of it is approved"),
+    ({"tool": "unfed"}, -32007, "each input of it is approved"),
     ({"stdin_from": "source"}, -32602, "stdin_from"),
 ]
 

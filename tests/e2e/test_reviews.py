@@ -113,6 +113,7 @@ def test_an_allowed_result_is_returned(asker: RunningDaemon, join: Join, how: st
         "arguments": {"text": f"{CANARY}\n"},
         "rendered": f"{CANARY}\n",
         "mode": "ask",
+        "root": str(asker.home),
         "failed": False,
         "bytes": len(CANARY) + 1,
         "omitted": 0,

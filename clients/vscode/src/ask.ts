@@ -83,7 +83,11 @@ const COVERED_LINES = 10;
 async function beside<T>(approval: Approval, action: () => Thenable<T>): Promise<T> {
   const { session, id, approval_id } = approval;
   const uri = vscode.Uri.from({ scheme: "haft-approval", path: `/${approval_id}/${id}.jsonc` });
-  const head = `// ${approval.tool} ${approval.action}, handle ${id} of session ${session}`;
+  const head = [
+    `// ${approval.tool} ${approval.action}, handle ${id} of session ${session}`,
+    ...(approval.root === undefined ? [] : [`// folder: ${approval.root}`]),
+    ...(approval.env === undefined ? [] : [`// variables other than haftd's: ${approval.env.join(", ")}`]),
+  ].join("\n");
   shown.set(uri.path, `${"\n".repeat(COVERED_LINES)}${head}\n${approval.rendered}\n`);
   const document = await vscode.workspace.openTextDocument(uri);
   await vscode.window.showTextDocument(document, { preview: true, preserveFocus: true });

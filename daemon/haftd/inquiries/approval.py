@@ -51,6 +51,8 @@ class Approval(InquiryKind, frozen=True, kw_only=True, eq=False):
     action: PolicedAction
     arguments: dict[str, Any]
     rendered: str
+    env: tuple[str, ...] = ()
+    """Variables that the call sets otherwise than the daemon has them."""
     mode: Literal["ask", "edit"]
     check: Callable[[dict[str, Any]], Any]
     """Validate edited arguments. Raises `RpcError` (invalid_arguments)."""
@@ -85,6 +87,8 @@ class Approval(InquiryKind, frozen=True, kw_only=True, eq=False):
             id=self.handle.id,
             arguments=self.arguments,
             rendered=self.rendered,
+            root=self.handle.root,
+            env=self.env or UNSET,
             mode=self.mode,
         )
 
@@ -101,7 +105,8 @@ class Approval(InquiryKind, frozen=True, kw_only=True, eq=False):
 
     @property
     def memory_key(self) -> tuple[Hashable, Hashable]:
-        return ("approval", self.tool, self.action), self.context.bound_to
+        # In another folder the same command may be another program.
+        return ("approval", self.tool, self.action), (self.context.bound_to, self.handle.root)
 
     def make_audit_record(self, answer: Answered) -> tuple[str, dict[str, object]] | None:
         if answer.caller is None:

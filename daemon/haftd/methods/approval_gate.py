@@ -5,7 +5,7 @@ An action is withdrawn when its handle stops. Secret input is neither shown nor 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -44,6 +44,9 @@ WITHHELD = {"withheld": True}
 
 _FIXED = ("id", "session", "root")
 
+_MAX_NAMES = 64
+"""Variables that an approval names: a person reads no more."""
+
 
 def approver_of(
     services: StartServices, caller: Caller, ready: Prepared, *, one_shot: bool
@@ -77,6 +80,7 @@ def approver_of(
             action=action,
             arguments=ready.args,
             rendered=render(tool.style, tool.name, ready.args),
+            env=_changed_variables(ready.client, services.starter.launch_settings.environ),
             mode=mode,
             check=check,
             render=renderer(services.helpers, ready),
@@ -90,6 +94,18 @@ def approver_of(
         return ready if decision.edited is None else decision.edited
 
     return approver
+
+
+def _changed_variables(
+    client: Mapping[str, str | None] | None, environ: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the names alone, as a value may be secret.
+
+    >>> _changed_variables({"PATH": "/evil", "LANG": "C", "HOME": None}, {"PATH": "/bin", "LANG": "C"})
+    ('PATH',)
+    """
+    client = client or {}
+    return tuple(sorted(name for name in client if client[name] != environ.get(name)))[:_MAX_NAMES]
 
 
 def reviewer_of(inquiries: InquiryRouter, caller: Caller, tool: Tool) -> Reviewer | None:

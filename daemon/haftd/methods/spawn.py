@@ -30,6 +30,7 @@ from haftd.core.registry import SpawnKey, admit_batch
 from haftd.executions.calls import Prepared
 from haftd.executions.execution import Execution
 from haftd.inquiries.kind import InquiryContext
+from haftd.tools.definitions.approval_policy import find_mode
 
 from .approval_gate import approver_of, definition_key, reviewer_of
 from .base import HandleWait, StartServices
@@ -109,6 +110,9 @@ def _source_of(
     ):
         why = "the input of another handle goes into a pipe that speaks no protocol (`runtime` is stdio or wasm, `output` is not events)"
         raise action_not_supported(ready.tool.name, "stdin_from", why)
+    if find_mode(ready.tool, "apply") != "unattended":
+        why = "each input of it is approved, so another handle's output cannot be its input"
+        raise not_approved(ready.tool.name, "apply", why)
     source = services.access.find(caller, params, stdin_from.id)
     if "fetch" in source.settings.policy:
         why = "each read of its output is approved, so it cannot be piped"

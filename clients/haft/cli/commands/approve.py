@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 
 import msgspec
@@ -38,6 +39,7 @@ _EFFECTS = {
 _WORDS = {"yes": "allow", "no": "deny", "skip": "skip"}
 _ANSWERS = _WORDS | {word[0]: decision for word, decision in _WORDS.items()}
 _MAX_INDENT = 40
+_APPROVAL_ID = re.compile(r"[0-9a-f]{8}")
 _DONE = {"allow": "allowed", "deny": "denied", "skip": "skipped", "edit": "allowed, as edited"}
 
 
@@ -91,7 +93,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _find(name: str, approvals: tuple[Approval, ...]) -> Approval:
     matches = [approval for approval in approvals if name == approval.approval_id]
-    matches = matches or [approval for approval in approvals if name == approval.id]
+    if not matches and not _APPROVAL_ID.fullmatch(name):
+        # Not for such a name: a tool that sees the id of an approval could call a handle by it, and
+        # the decision given twice would be about that handle's.
+        matches = [approval for approval in approvals if name == approval.id]
     if not matches:
         raise UnknownId(f"nothing awaits approval under {name!r}; `haft approvals` lists what does")
     if len(matches) > 1:
@@ -112,10 +117,12 @@ def _read(approval: Approval, haft: Haft) -> str:
     )
     handles = haft.handles(approval.session)
     info = next((each for each in handles if each.state.id == approval.id), None)
-    if info is not None:
-        if info.command:
-            show.line(f"command: {show.plain(info.command)}")
-        show.line(f"folder: {show.plain(info.root)}")
+    if info is not None and info.command:
+        show.line(f"command: {show.plain(info.command)}")
+    if isinstance(approval.root, str):
+        show.line(f"folder: {show.plain(approval.root)}")
+    if isinstance(approval.env, tuple):
+        show.line(f"variables other than haftd's: {show.plain(', '.join(approval.env))}")
     show.line("text:" if approval.action == "result" else "arguments:")
     for line in approval.rendered.splitlines():
         indent = len(line) - len(line.lstrip(" "))

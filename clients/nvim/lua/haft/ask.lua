@@ -147,7 +147,14 @@ function M.approval(approval)
   local buffer = vim.api.nvim_get_current_buf()
   vim.bo[buffer].buftype, vim.bo[buffer].bufhidden, vim.bo[buffer].swapfile = "nofile", "wipe", false
   vim.bo[buffer].filetype = "haft-approval"
-  local lines = { ("%s: %s of %s in session %s"):format(approval.id, approval.action, approval.tool, approval.session), "" }
+  local lines = { ("%s: %s of %s in session %s"):format(approval.id, approval.action, approval.tool, approval.session) }
+  if approval.root then
+    table.insert(lines, "folder: " .. approval.root)
+  end
+  if approval.env then
+    table.insert(lines, "variables other than haftd's: " .. table.concat(approval.env, ", "))
+  end
+  table.insert(lines, "")
   vim.list_extend(lines, vim.split(approval.rendered, "\n"))
   if approval.refused then
     vim.list_extend(lines, { "", approval.refused })
