@@ -61,6 +61,7 @@ def test_a_non_file_is_refused_at_once(tmp_path: Path, file: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe, 0o600)
     assert "is not a regular file" in refused(pipe)
+    assert "is not a regular file" in refused(tmp_path)
     assert "cannot be read" in refused(tmp_path / "none")
     file.write_text("")
     assert "is not a key" in refused(file)

@@ -43,18 +43,24 @@ def _read_file(path: str) -> str:
     try:
         # A FIFO would block, and a terminal become the controlling one.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            return _read_key_file(path, descriptor)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise NoKey(f"the key file {path} cannot be read: {error.strerror}") from None
-    with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        mode = stat.S_IMODE(status.st_mode)
-        if not stat.S_ISREG(status.st_mode):
-            raise NoKey(f"the key file {path} is not a regular file")
-        if status.st_uid != os.geteuid():
-            raise NoKey(f"the key file {path} belongs to user {status.st_uid}, it must be yours")
-        if mode & 0o077:
-            raise NoKey(f"the key file {path} has mode {mode:04o}, others can get at it: chmod 600")
-        if why := why_replaceable(path):
-            raise NoKey(f"the key file {path} could be replaced: {why}")
-        data = file.read(_MAX_KEY_BYTES)
+
+
+def _read_key_file(path: str, descriptor: int) -> str:
+    status = os.fstat(descriptor)
+    mode = stat.S_IMODE(status.st_mode)
+    if not stat.S_ISREG(status.st_mode):
+        raise NoKey(f"the key file {path} is not a regular file")
+    if status.st_uid != os.geteuid():
+        raise NoKey(f"the key file {path} belongs to user {status.st_uid}, it must be yours")
+    if mode & 0o077:
+        raise NoKey(f"the key file {path} has mode {mode:04o}, others can get at it: chmod 600")
+    if why := why_replaceable(path):
+        raise NoKey(f"the key file {path} could be replaced: {why}")
+    data = os.read(descriptor, _MAX_KEY_BYTES)
     return data.decode("ascii", "replace").strip()
