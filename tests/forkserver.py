@@ -575,6 +575,9 @@ def _become_guardian(
         os.setsid()
         for _, source, target in file_actions:
             os.dup2(source, target)
+        # As an execution does: a listening socket of a daemon that is killed now would live on here.
+        os.closerange(3, is_ready)
+        os.closerange(is_ready + 1, os.sysconf("SC_OPEN_MAX"))
         _set_environment({})
         _show(_ARG_START, argv)
         os.write(is_ready, b".")

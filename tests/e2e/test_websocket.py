@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -185,6 +187,24 @@ def test_while_another_process_has_the_port_no_token_is_written(
                 assert peer.upgrade(token=token) == status
         daemon.stop()
         assert not file.exists() and not file.with_name("proof-key").exists()
+
+
+def test_no_process_of_the_daemon_holds_its_port(daemon: RunningDaemon) -> None:
+    """The guardian outlives the daemon, and would keep the port from the next one."""
+    assert daemon.process is not None
+    children = Path(f"/proc/{daemon.process.pid}/task/{daemon.process.pid}/children")
+    until(lambda: _guardians(children), "the guardian")
+    for guardian in _guardians(children):
+        links = [os.readlink(entry) for entry in Path(f"/proc/{guardian}/fd").iterdir()]
+        assert not [link for link in links if link.startswith("socket:")]
+
+
+def _guardians(children: Path) -> list[str]:
+    return [
+        pid
+        for pid in children.read_text().split()
+        if b"recovery.guardian" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
 
 
 def test_the_daemon_proves_its_token(daemon: RunningDaemon, port: int, token: str) -> None:
