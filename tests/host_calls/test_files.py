@@ -85,6 +85,13 @@ def test_a_file_is_read_in_pieces_and_as_bytes(files: Opener) -> None:
     assert base64.b64decode(piece["content"]) == "é".encode()
 
 
+@pytest.mark.parametrize("offset", [-1, 2**62, 2**63 - 1, 2**70])
+def test_an_impossible_offset_is_invalid(files: Opener, offset: int) -> None:
+    own = files('fs.read = ["."]')
+    assert kind_of(lambda: own.read(Read("src/a.py", offset=offset, length=1))) == "invalid"
+    assert own.read(Read("src/a.py", offset=2**62 - 1))["content"] == ""
+
+
 def test_each_method_needs_its_right(files: Opener, root: Path) -> None:
     (root / "drop/old").write_text("x")
     by_right: dict[str, Callable[[Files], Any]] = {

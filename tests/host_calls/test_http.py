@@ -316,6 +316,10 @@ def redirecting(to: str, status: int = 302) -> Callable[[str, h11.Request], Answ
         "gopher://example.com/ok",
         "http://user@example.com/ok",
         "/ok/\u00e9",
+        "http://[example.com/ok",
+        "//[::1/ok",
+        "http://example.com:99999/ok",
+        "http://example.com:x/ok",
     ],
 )
 async def test_a_redirect_is_decided_on_anew(to: str) -> None:

@@ -104,7 +104,7 @@ def test_a_url_is_shown_with_its_host_and_must_be_http() -> None:
     address = "https://login.example@evil.example/x"
     question = url_question(Elicitation("Log in.", "url", url=address))
     assert "at evil.example" in question.text and address in question.text
-    for wrong in ("file:///etc/passwd", "javascript:1", "", "https://"):
+    for wrong in ("https://[x", "file:///etc/passwd", "javascript:1", "", "https://"):
         with pytest.raises(Unaskable):
             url_question(Elicitation("Log in.", "url", url=wrong))
 
@@ -114,3 +114,5 @@ def test_an_invalid_form_is_refused() -> None:
         steps(Elicitation("x", requested_schema={"properties": {"a": 3}}))
     with pytest.raises(Unaskable):
         steps(form((), **{f"p{n}": {"type": "string"} for n in range(65)}))
+    with pytest.raises(Unaskable):
+        steps(Elicitation("x", requested_schema={"properties": {}, "required": True}))

@@ -27,6 +27,8 @@ from .messages import HostCallError, Kind
 
 MAX_READ = 4 << 20
 """Bytes of one read or write."""
+_MAX_OFFSET = 1 << 62
+"""Beyond the size of any file, and below what the kernel refuses, 2^63 less the length."""
 MAX_ENTRIES = 10_000
 """Entries of a listing, beyond which it is `truncated`."""
 _MAX_TRIES = 16
@@ -132,11 +134,18 @@ class Files:
             self._root = -1
 
     def read(self, params: Read) -> dict[str, Any]:
-        if params.offset < 0 or (params.length is not None and params.length < 0):
-            raise HostCallError("invalid", "`offset` and `length` are 0 or more.")
+        if not 0 <= params.offset < _MAX_OFFSET or (
+            params.length is not None and params.length < 0
+        ):
+            raise HostCallError(
+                "invalid", "`offset` and `length` are 0 or more, `offset` below 2^62."
+            )
         if params.length is not None and params.length > MAX_READ:
             raise HostCallError("too_large", f"One read has {MAX_READ} bytes at most.")
-        with self._open_file(params.path, "read", os.O_RDONLY) as (fd, path):
+        with (
+            self._open_file(params.path, "read", os.O_RDONLY) as (fd, path),
+            _explain_errors(path),
+        ):
             size = os.fstat(fd).st_size
             wanted = MAX_READ + 1 if params.length is None else params.length
             data = _read(fd, params.offset, wanted)

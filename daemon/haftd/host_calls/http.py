@@ -137,7 +137,10 @@ class Http:
             reply = await self._exchange(method, to, headers, body, params.max_bytes)
             if not reply.location:
                 return self._make_result(to, reply)
-            url = urljoin(to.url, reply.location).partition("#")[0]
+            try:
+                url = urljoin(to.url, reply.location).partition("#")[0]
+            except ValueError:
+                raise HostCallError("invalid", f"{to.host} redirects to a malformed URL.") from None
             after = require_url(self._access, url)
             if after.origin != to.origin:
                 private = secret | _CREDENTIALS

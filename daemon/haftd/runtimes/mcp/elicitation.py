@@ -82,9 +82,12 @@ class Step(msgspec.Struct, frozen=True):
 
 def url_question(elicitation: Elicitation) -> Question:
     """Return a person's question to open an address, which haftd never opens. Raises `Unaskable`."""
-    parts = urlsplit(elicitation.url)
+    try:
+        parts = urlsplit(elicitation.url)
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Unaskable("it asks to open what is no address of the web")
+        raise Unaskable("it asks to open an address that is not one of the web")
     text = f"{elicitation.message.strip()[:_MAX_TEXT]}\nOpen this address at {parts.hostname}, then answer yes: {elicitation.url}"
     return Question(id="url", text=text.strip(), answer_type=Boolean(), url=elicitation.url)
 
@@ -99,7 +102,9 @@ def steps(elicitation: Elicitation) -> tuple[Step, ...]:
         raise Unaskable(
             f"its form has more than {_MAX_PROPERTIES} properties, or none that are named"
         )
-    listed = schema.get("required") or ()
+    listed = schema.get("required") or []
+    if not isinstance(listed, list):
+        raise Unaskable("its form does not list the required properties by name")
     required = frozenset(name for name in listed if isinstance(name, str))
     for name, form in properties.items():
         if not isinstance(form, dict):
