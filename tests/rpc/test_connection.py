@@ -13,7 +13,7 @@ import trio.testing
 from haft_protocol.errors import RpcError
 from haftd.caller import Caller
 from haftd.methods.base import DeferredReply
-from haftd.rpc.connection import Connection, serve_connection
+from haftd.rpc.connection import Connection, serve_connection, start_connection
 from haftd.rpc.wire import Disconnected
 from tests.patience import PATIENCE_S
 
@@ -428,3 +428,24 @@ async def test_a_fault_of_one_settled_call_ends_its_connection_and_no_other(
         kept
     ]
     other.over.set()
+
+
+async def test_a_fault_of_a_connections_task_ends_that_connection_alone(
+    nursery: trio.Nursery,
+) -> None:
+    class Broken(Told):
+        async def send(self, data: bytes | memoryview) -> int:
+            raise ValueError("planted")
+
+    rig = Rig()
+    broken, other = Broken(request("ping", 1)), Told(request("ping", 1))
+    for wire in (broken, other):
+        start_connection(nursery, wire, Caller("unix"), rig.rpc_context)
+    await trio.testing.wait_all_tasks_blocked()
+    assert (broken.graceful, other.graceful) == (False, None)
+    assert rig.rpc_context.connections.refused["fault"] == 1
+    assert len(rig.rpc_context.connections) == 1
+    other.reads.set()
+    other.over.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert other.replies()[1]["result"] == {"pong": True}

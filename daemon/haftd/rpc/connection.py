@@ -25,6 +25,7 @@ from haftd.logs import Log
 from haftd.methods.base import HandleWait
 from haftd.methods.wait import RegisteredWait, register
 
+from .connection_tasks import ConnectionTasks
 from .dispatch import Dispatcher
 from .outbox import Outbox
 from .replies import Answer, Cancel, PendingBatch, PendingRequest, Reply, SuspendedBatch
@@ -111,16 +112,17 @@ def start_connection(
     nursery: trio.Nursery, wire: Wire, caller: Caller, rpc_context: RpcContext
 ) -> None:
     """Serve a peer in a task of `nursery`; the connection counts at once."""
-    connection = Connection(wire, caller, rpc_context)
+    connection = Connection(wire, caller, rpc_context, nursery)
     rpc_context.connections.enter(connection)
     nursery.start_soon(_serve, connection, wire, caller, rpc_context)
 
 
 async def serve_connection(wire: Wire, caller: Caller, rpc_context: RpcContext) -> None:
     """Serve a peer until the end, then close the wire. Raises only a cancellation."""
-    connection = Connection(wire, caller, rpc_context)
-    rpc_context.connections.enter(connection)
-    await _serve(connection, wire, caller, rpc_context)
+    async with trio.open_nursery() as nursery:
+        connection = Connection(wire, caller, rpc_context, nursery)
+        rpc_context.connections.enter(connection)
+        await _serve(connection, wire, caller, rpc_context)
 
 
 async def _serve(
@@ -145,12 +147,19 @@ async def _serve(
 class Connection:
     """Served peer; `graceful` if the peer may still read the last reply."""
 
-    def __init__(self, wire: Wire, caller: Caller, rpc_context: RpcContext) -> None:
+    def __init__(
+        self, wire: Wire, caller: Caller, rpc_context: RpcContext, nursery: trio.Nursery
+    ) -> None:
+        """`nursery` outlives the connection, and runs its tasks."""
         self.graceful = False
         self._wire = wire
         self._caller = caller
         self._context = rpc_context
         self._reading = trio.CancelScope()
+        self._delivery: trio.CancelScope | None = None
+        self._tasks = ConnectionTasks(nursery, self._fail)
+        self._fault: Exception | None = None
+        self._outbox = Outbox(wire, self._tasks, rpc_context.limits.max_queued, self._gone)
         self._in_flight = 0
         self._long_replies = 0
         self._held = 0
@@ -174,30 +183,42 @@ class Connection:
         self._reading.cancel()
 
     async def run(self) -> None:
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            self._outbox = Outbox(self._wire, nursery, self._context.limits.max_queued, self._gone)
-            clients, limits = self._context.clients, self._context.limits
-            requests = ClientRequests(self._caller, self._outbox, self._request, limits.max_nesting)
+        """Serve until the end. Raises the first fault of a task, and a cancellation."""
+        requests = ClientRequests(
+            self._caller, self._outbox, self._request, self._context.limits.max_nesting
+        )
+        clients = self._context.clients
+        try:
+            clients.open(requests)
             try:
-                clients.open(requests)
-                try:
-                    with self._reading:
-                        await self._read()
-                finally:
-                    clients.close(self._caller)
-                await self._deliver()
-            except Disconnected as why:
-                self._gone(str(why))
+                with self._reading:
+                    await self._read()
             finally:
-                self._withdraw()  # no call needs the nursery once it is closed
-            if nursery.child_tasks:  # seldom, and a cancellation costs as much as a task
-                nursery.cancel_scope.cancel()
+                clients.close(self._caller)
+            if not self._is_over:
+                await self._deliver()
+        except Disconnected as why:
+            self._gone(str(why))
+        finally:
+            self._withdraw()  # no call starts a task after the last has ended
+            await self._tasks.end()
+        if self._fault is not None:
+            raise self._fault
 
     def _gone(self, why: str) -> None:
         self._context.log.debug("client gone", client=self._caller.label, why=why)
         self.graceful = False
-        self._nursery.cancel_scope.cancel()
+        self._give_up()
+
+    def _fail(self, fault: Exception) -> None:
+        self._fault = self._fault or fault
+        self._give_up()
+
+    def _give_up(self) -> None:
+        self._reading.cancel()
+        if self._delivery is not None:
+            self._delivery.cancel()
+        self._tasks.cancel()
         self._withdraw()
 
     def _withdraw(self) -> None:
@@ -284,7 +305,7 @@ class Connection:
         elif isinstance(answer, SuspendedBatch):
             self._in_flight += 1
             self._deferred.append(answer)
-            self._nursery.start_soon(self._resume, answer)
+            self._tasks.start_soon(self._resume, answer)
         elif isinstance(answer, Cancel):
             self._cancel(answer)
         return None
@@ -330,7 +351,7 @@ class Connection:
             if call.is_cancelled or self._is_over:
                 call.scope.cancel()
             self._to_run.append((call, call.scope))
-            self._nursery.start_soon(self._run_next)
+            self._tasks.start_soon(self._run_next)
         elif self._is_over:
             self._context.dispatcher.complete(call.request, call.cancelled)
             self._note_answer()
@@ -366,7 +387,7 @@ class Connection:
         try:
             self._accept_result(call, self._context.dispatcher.complete(call.request, result_of))
         except Exception as fault:
-            self._nursery.start_soon(_raise, fault)  # this connection's, and no other's
+            self._fail(fault)
 
     def _cancel_call(self, call: _PendingCall) -> None:
         """Cancel a call at once, or, if it is due, unless it is answered then."""
@@ -389,10 +410,10 @@ class Connection:
             batch.put(call.request, taken)
             self._note_long(call)
             if batch.is_whole:
-                self._nursery.start_soon(self._send_batch, batch)
+                self._tasks.start_soon(self._send_batch, batch)
                 return
         elif answer is not None and (is_long(answer.result) or not self._outbox.has_room):
-            self._nursery.start_soon(self._send_reply, call, answer)
+            self._tasks.start_soon(self._send_reply, call, answer)
             return
         elif answer is not None:
             self._outbox.send(self._wire.frame(self._context.dispatcher.encode(answer)))
@@ -459,6 +480,7 @@ class Connection:
         if not self._in_flight and not self._outbox.queued:
             return
         async with trio.open_nursery() as watched:
+            self._delivery = watched.cancel_scope
             watched.start_soon(self._watch)
             if self._wire.fault is not None:
                 watched.start_soon(self._wire.discard_input)
@@ -502,10 +524,6 @@ class _PendingCall:
         if isinstance(self.request.later, HandleWait):
             self.request.later.on_cancel()
         raise request_cancelled()
-
-
-async def _raise(fault: Exception) -> None:
-    raise fault
 
 
 async def _run_steps(steps: Generator[None, None, T]) -> T:

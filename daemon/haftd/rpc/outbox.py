@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import trio
 
+from .connection_tasks import ConnectionTasks
 from .wire import Disconnected, Wire
 
 LOW = 256 * 1024
@@ -21,11 +22,15 @@ class Outbox:
     """Output queue of one peer; `on_gone` is called once, when the peer is unreachable."""
 
     def __init__(
-        self, wire: Wire, nursery: trio.Nursery, bound: int, on_gone: Callable[[str], None]
+        self,
+        wire: Wire,
+        tasks: ConnectionTasks | trio.Nursery,
+        bound: int,
+        on_gone: Callable[[str], None],
     ) -> None:
         self.queued = 0
         self._wire = wire
-        self._nursery = nursery
+        self._tasks = tasks
         self._bound = bound
         self._low = min(LOW, bound // 2)
         self._on_gone = on_gone
@@ -54,7 +59,7 @@ class Outbox:
         self.queued += len(left)
         if not self._writing:
             self._writing = True
-            self._nursery.start_soon(self._write)
+            self._tasks.start_soon(self._write)
 
     @property
     def has_room(self) -> bool:
