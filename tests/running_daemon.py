@@ -52,6 +52,7 @@ class RunningDaemon:
             "XDG_STATE_HOME": str(self.state),
             "XDG_CONFIG_HOME": str(self.config),
             "XDG_CACHE_HOME": str(self.cache),
+            "XDG_DATA_HOME": str(self.base / "data"),
             "HOME": str(self.home),
         }
         # With PYTHONDONTWRITEBYTECODE every daemon would compile all of its modules anew.

@@ -2,43 +2,14 @@
 
 from __future__ import annotations
 
-import site
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from haftd import composition
-from haftd.composition import _find_backend_problems, _list_installation, _programs
+from haftd.composition import _find_backend_problems
 from haftd.config.inquiry_settings import InquiryCommand, InquirySettings, LlmSettings
-from haftd.executions.calls import find_askpass
-
-
-@pytest.mark.parametrize("is_enabled", [True, False])
-def test_the_users_site_packages_are_part_of_the_installation(
-    monkeypatch: pytest.MonkeyPatch, is_enabled: bool
-) -> None:
-    """Python looks there before the installation, so a tool could plant a module for the next start."""
-    monkeypatch.setattr(site, "ENABLE_USER_SITE", is_enabled)
-    monkeypatch.setattr(site, "USER_SITE", "/home/me/.local/lib/python3/site-packages")
-    assert (str(site.USER_SITE) in list(_list_installation())) is is_enabled
-
-
-@pytest.mark.parametrize("place", ["executable", "argv"])
-def test_the_programs_beside_the_interpreter_or_the_script_are_part_of_the_installation(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
-) -> None:
-    names = ("haft", "haftd", "haft-askpass")
-    for name in names:
-        (tmp_path / name).touch(mode=0o755)
-    program = str(tmp_path / "haftd")
-    monkeypatch.setattr(sys, "executable", program if place == "executable" else "/none/python")
-    monkeypatch.setattr(sys, "argv", ["haftd" if place == "executable" else program, "--socket"])
-    assert {str(tmp_path / name) for name in names} <= set(_list_installation())
-    assert find_askpass(_programs()) == str(tmp_path / "haft-askpass")
-
 
 COMMAND = {
     None: None,

@@ -146,7 +146,7 @@ def _daemon(base: Path) -> Iterator[str]:
         "XDG_STATE_HOME": str(base / "state"),
         "XDG_CONFIG_HOME": str(base / "config"),
     }
-    command = [sys.executable, "-m", "haftd", "--socket", path, "--log-level", "warning"]
+    command = [sys.executable, "-P", "-m", "haftd", "--socket", path, "--log-level", "warning"]
     with subprocess.Popen(command, env=env, cwd="/") as daemon:
         try:
             _wait_for(path, daemon)

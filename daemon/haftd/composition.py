@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import site
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +19,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from haft_protocol.methods import Problem
-from haft_protocol.paths import cache_above
+from haft_protocol.paths import PathError, cache_above, data_folder
 from haft_protocol.states import Notice
 from haftd import __version__
 from haftd.audit import Audit, make_input_fields
@@ -41,6 +40,7 @@ from haftd.executions.helpers import HelperRunner
 from haftd.executions.starter import Starter
 from haftd.executions.supervisor import Supervisor
 from haftd.host.files.id_log import IdLog
+from haftd.host.files.installation import find_programs, list_installation
 from haftd.host.files.own_files import list_ways
 from haftd.host.files.spool_folder import SpoolFolder
 from haftd.host.launch.program import Missing, resolve
@@ -166,7 +166,7 @@ def assemble(
             nofile=parts.nofile,
             root=parts.environ.get("HOME") or "/",
             socket=parts.paths.socket,
-            askpass=find_askpass(_programs()),
+            askpass=find_askpass(find_programs()),
             outer=parts.environ.get(OUTER, ""),
             own_paths=(
                 parts.paths.config,
@@ -175,10 +175,11 @@ def assemble(
                 parts.paths.trust,
                 parts.paths.socket,
                 parts.paths.modules,
+                *_list_copies(parts.environ),
                 *((parts.paths.runtime.folder,) if parts.paths.runtime.ours else ()),
             ),
             definitions=parts.paths.tools,
-            installed=tuple(way for path in _list_installation() for way in list_ways(path)),
+            installed=_list_installed_ways(parts.environ),
             modules=parts.paths.modules,
         ),
         secret_env=own.secret_env,
@@ -333,24 +334,17 @@ def assemble(
     )
 
 
-def _programs() -> tuple[str, str]:
-    return sys.executable, sys.argv[0]
+def _list_copies(environ: Variables) -> Iterator[str]:
+    """Yield the folder of the service's copies of haft, which the next daemon may be started from."""
+    try:
+        yield data_folder(environ)
+    except PathError:
+        pass  # no folder, no copy
 
 
-def _list_installation() -> Iterator[str]:
-    """Yield the files and folders of the program that runs, which no sandboxed tool may change."""
-    files = [getattr(module, "__file__", None) or "" for module in sys.modules.values()]
-    for folder in sys.path:
-        if folder.startswith("/") and any(file.startswith(f"{folder}/") for file in files):
-            yield folder
-    if site.ENABLE_USER_SITE:  # searched before the installation, if it appears later
-        yield site.getusersitepackages()
-    yield sys.executable
-    yield f"{sys.prefix}/pyvenv.cfg"
-    for program in _programs():
-        for name in ("haft", "haftd", "haft-askpass"):
-            if os.path.exists(path := f"{os.path.dirname(program)}/{name}") and path[0] == "/":  # noqa: PTH110, PTH120
-                yield path
+def _list_installed_ways(environ: Variables) -> tuple[str, ...]:
+    paths = dict.fromkeys(list_installation(environ))
+    return tuple(dict.fromkeys(way for path in paths for way in list_ways(path)))
 
 
 def _list_states(settings: Settings) -> Iterator[ServerState]:

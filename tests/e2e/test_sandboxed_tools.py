@@ -17,6 +17,8 @@ from typing import Any, cast
 
 import pytest
 
+import haft
+from haft_protocol.paths import data_folder
 from haftd.host.launch import landlock
 from tests.forkserver import run_haft
 from tests.running_daemon import RunningDaemon
@@ -304,6 +306,8 @@ def test_a_tool_that_could_change_its_own_rules_is_refused(project: Project) -> 
         runtime,
         alias,
         Path(sys.prefix),
+        Path(haft.__file__).parents[1],
+        Path(data_folder(project.daemon.env)),
     ):
         with pytest.raises(Refused) as caught:
             project.wire.call(
@@ -316,6 +320,29 @@ def test_a_tool_that_could_change_its_own_rules_is_refused(project: Project) -> 
         ]
         assert described["access"][0] == f"Refused here: {caught.value.message}"
     alias.unlink()
+
+
+def test_a_folder_of_the_daemons_pythonpath_is_its_own(tmp_path: Path) -> None:
+    """A `sitecustomize.py` there would be run by the next daemon, without a sandbox."""
+    folders = tmp_path / "exists", tmp_path / "missing/later"
+    folders[0].mkdir()
+    root = tmp_path / "missing"
+    root.mkdir()
+    daemon = RunningDaemon(tmp_path / "base", env={"PYTHONPATH": ":".join(map(str, folders))})
+    daemon.tools(TOOLS)
+    daemon.start()
+    try:
+        with daemon.connect() as wire:
+            for place, named in ((folders[0], folders[0]), (root, folders[1])):
+                with pytest.raises(Refused) as caught:
+                    wire.call(
+                        "spawn", tool="worker", id="own", root=str(place), args={"code": "true"}
+                    )
+                assert str(named) in caught.value.message
+                assert "so the code of haft" in caught.value.message
+                assert "without that folder in PYTHONPATH" in caught.value.message
+    finally:
+        daemon.close()
 
 
 def test_a_refusal_names_a_missing_own_file_as_missing(project: Project) -> None:

@@ -21,6 +21,7 @@ from haftd.core.handles import Handle
 from haftd.core.output_file import keep_file
 from haftd.core.registry import SpawnKey
 from haftd.host.cgroup import Cgroup
+from haftd.host.files.installation import explain_search_path
 from haftd.host.files.own_files import find_own_file
 from haftd.host.launch.spawn import explain_refusal
 from haftd.host.limit_group import Containment, LimitGroup
@@ -89,7 +90,7 @@ class LaunchSettings(msgspec.Struct, frozen=True):
     definitions: str = ""
     """Folder of definitions: targets of its links are never writable in a sandbox."""
     installed: tuple[str, ...] = ()
-    """Haft's installed files, never writable in a sandbox."""
+    """Paths from which haft's programs run code, never writable in a sandbox."""
     modules: str = ""
     """Folder of compiled WebAssembly modules."""
 
@@ -156,9 +157,12 @@ def _refuse_own(grants: Iterable[Grant], settings: LaunchSettings) -> None:
             installed=settings.installed,
         )
         if own:
+            consequence = "the code of haft" if own in settings.installed else "its rules"
+            remedy = explain_search_path(own, settings.environ)
             raise spawn_failed(
                 f"its access rule for {grant.path} lets it change haft's own {_own_name(own)}, and "
-                "so its rules: grant a folder beside them, or call it with another root",
+                f"so {consequence}: grant a folder beside them, or call it with another root"
+                f"{remedy and f', or {remedy}'}",
                 reason="sandbox",
             )
 

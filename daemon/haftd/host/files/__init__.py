@@ -1,2 +1,2 @@
 """Folders and files of the daemon: `runtime_folder`, `lockfile`, `id_log`, `spool_folder`,
-`own_files`. Opening others' files: `beneath` a folder, `regular` ones only."""
+`own_files`, `installation`. Opening others' files: `beneath` a folder, `regular` ones only."""
