@@ -181,6 +181,7 @@ def assemble(
             definitions=parts.paths.tools,
             installed=_list_installed_ways(parts.environ),
             modules=parts.paths.modules,
+            answered_calls=parts.paths.answered_calls,
         ),
         secret_env=own.secret_env,
         journal=parts.journal,

@@ -160,7 +160,8 @@ def recover_processes(
     is_due = recovery.scan_first() and not journal.problems and OUTER not in os.environ
     report = recovery.report() if is_due else recovery.finish()
     _note(report, journal)
-    sweep(Path(paths.state, "calls"), make_home(Path(paths.runtime.folder)))
+    for folder in (Path(paths.state, "calls"), *paths.answered_calls):
+        sweep(folder, make_home(Path(paths.runtime.folder)))
     remove_saved(paths)
     return journal, report, recovery if is_due else None
 

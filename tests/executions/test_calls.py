@@ -11,6 +11,7 @@ from msgspec import structs
 
 from haft_protocol.errors import RpcError
 from haftd.executions.calls import Calls, LaunchSettings, _completed, find_askpass
+from haftd.host.files import memory_folder
 from haftd.host.limit_group import Containment
 from haftd.host.process.identity import Identity
 from haftd.host.process.process_tag import ProcessTag
@@ -59,12 +60,36 @@ def test_a_call_too_long_for_an_environment_is_in_a_file_for_its_duration(
     settings = LaunchSettings({}, "", "", tmp_path, Containment(), 1024, "/", "/s")
     journal = SimpleNamespace(end=lambda mark: None)
     calls = Calls(settings, (), cast(Any, journal), lambda: False, Proxy(cast(Any, None)))
-    path = Path(calls._call_file("m")(b"{}"))
+    path = Path(calls._call_file("m", is_answered=False)(b"{}"))
     assert path.read_bytes() == b"{}" and path.stat().st_mode & 0o777 == 0o600
     calls.clear_up(Call("t", LaunchSpec((), "/"), "another"), True)
     assert path.exists()
     calls.clear_up(Call("t", LaunchSpec((), "/"), "m"), False)
     assert not path.exists()
+
+
+def test_a_long_call_with_answers_is_in_memory_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the first run's file was on a disk; without a place in memory the run is refused."""
+    folders = tmp_path / "disk/calls", tmp_path / "memory/calls"
+    for folder in folders:
+        folder.parent.mkdir()
+    in_memory = [folders[1].parent]
+    monkeypatch.setattr(memory_folder, "is_in_memory", in_memory.__contains__)
+    settings = LaunchSettings(
+        {}, "", "", tmp_path / "state", Containment(), 1024, "/", "/s", answered_calls=folders
+    )
+    calls = Calls(settings, (), cast(Any, None), lambda: False, Proxy(cast(Any, None)))
+    first = Path(calls._call_file("m", is_answered=False)(b"{}"))
+    answered = Path(calls._call_file("m", is_answered=True)(b"secret"))
+    assert answered == folders[1] / "m" and not first.exists() and not folders[0].exists()
+    assert answered.read_bytes() == b"secret" and answered.stat().st_mode & 0o777 == 0o600
+    calls._release("m", (None, None))
+    assert not answered.exists()
+    in_memory.clear()
+    with pytest.raises(RpcError, match="no file system in memory"):
+        calls._call_file("m", is_answered=True)(b"secret")
 
 
 def test_the_file_of_a_long_call_is_granted_without_the_links_to_it(tmp_path: Path) -> None:
@@ -169,9 +194,11 @@ def test_a_call_file_that_cannot_be_written_refuses_the_start(tmp_path: Path) ->
     (tmp_path / "file").touch()
     calls, _ = factory(calls=tmp_path / "file/calls")
     with pytest.raises(RpcError, match=r"its arguments cannot be written below .*: Not a dir"):
-        calls._call_file("m")(b"{}")
+        calls._call_file("m", is_answered=False)(b"{}")
     calls, _ = factory(calls=tmp_path / "state/calls")
-    assert Path(calls._call_file("m")(b"{}")).read_bytes() == b"{}", "the folders are made again"
+    assert Path(calls._call_file("m", is_answered=False)(b"{}")).read_bytes() == b"{}", (
+        "the folders are made again"
+    )
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
 
 

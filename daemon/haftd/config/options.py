@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -47,6 +48,12 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_socket(self, socket: str) -> Paths:
         return replace(self, runtime=replace(self.runtime, socket=socket))
+
+    @property
+    def answered_calls(self) -> tuple[Path, ...]:
+        """Candidates for the folder of long calls with answers; the first one in memory is taken."""
+        private = Path(f"/dev/shm/haft-{os.geteuid()}")
+        return (Path(self.runtime.folder, "calls"), private) if self.runtime.ours else (private,)
 
     @property
     def definitions(self) -> tuple[Path, ...]:

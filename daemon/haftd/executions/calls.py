@@ -22,6 +22,7 @@ from haftd.core.output_file import keep_file
 from haftd.core.registry import SpawnKey
 from haftd.host.cgroup import Cgroup
 from haftd.host.files.installation import explain_search_path
+from haftd.host.files.memory_folder import open_memory_folder
 from haftd.host.files.own_files import find_own_file
 from haftd.host.launch.spawn import explain_refusal
 from haftd.host.limit_group import Containment, LimitGroup
@@ -77,6 +78,7 @@ class LaunchSettings(msgspec.Struct, frozen=True):
     home: str
     instance: str
     calls: Path
+    """Folder of the files of calls too long for an environment."""
     containment: Containment
     nofile: int
     """Original soft limit of descriptors."""
@@ -93,6 +95,9 @@ class LaunchSettings(msgspec.Struct, frozen=True):
     """Paths from which haft's programs run code, never writable in a sandbox."""
     modules: str = ""
     """Folder of compiled WebAssembly modules."""
+    answered_calls: tuple[Path, ...] = ()
+    """Candidates for the folder of long calls with answers, which may be secret: only one in memory is
+    used."""
 
 
 def find_askpass(programs: Iterable[str]) -> str | None:
@@ -331,9 +336,9 @@ class Calls(msgspec.Struct):
 
         def again(answers: Mapping[str, Any]) -> Call:
             once_more = resolve(tool, args, replace(context, answers=dict(answers)))
-            return replace(first, launch=completed(once_more))
+            return replace(first, launch=completed(once_more, is_answered=True))
 
-        def completed(resolved: ResolvedCall) -> LaunchSpec:
+        def completed(resolved: ResolvedCall, *, is_answered: bool = False) -> LaunchSpec:
             launch = resolved.launch._replace(
                 stdin="pipe" if ready.is_fed else resolved.launch.stdin,
                 splits_stderr=ready.splits_stderr
@@ -341,7 +346,8 @@ class Calls(msgspec.Struct):
                 and not resolved.launch.terminal,
                 nofile=self.settings.nofile,
             )
-            return self._completed(resolved, launch, self._env(tool.name, resolved, client, tag))
+            env = self._env(tool.name, resolved, client, tag, is_answered=is_answered)
+            return self._completed(resolved, launch, env)
 
         first = Call(
             tool=tool.name,
@@ -485,7 +491,10 @@ class Calls(msgspec.Struct):
         resolved: ResolvedCall,
         client: Mapping[str, str | None] | None,
         mark: str,
+        *,
+        is_answered: bool = False,
     ) -> dict[str, str]:
+        """`is_answered`: the call has answers to the tool's questions."""
         policy = resolved.policy
         return self._build(
             mark,
@@ -493,7 +502,9 @@ class Calls(msgspec.Struct):
             overlay=resolved.env_overlay,
             terminal=resolved.launch.terminal,
             askpass=self.settings.askpass,
-            call=make_call_value(resolved.context_json, self._call_file(mark)),
+            call=make_call_value(
+                resolved.context_json, self._call_file(mark, is_answered=is_answered)
+            ),
             may_inherit=_may_inherit(resolved),
             may_read=None if policy is None else policy.may_read,
             is_confined=resolved.launch.sandbox is not None,
@@ -559,30 +570,41 @@ class Calls(msgspec.Struct):
             counted = None
         return cgroup, counted
 
-    def _call_file(self, mark: str) -> Callable[[bytes], str]:
+    def _call_file(self, mark: str, *, is_answered: bool) -> Callable[[bytes], str]:
         def write(data: bytes) -> str:
-            path = self._files[mark] = self.settings.calls / mark
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            folder = self.settings.calls
             try:
-                for folder in (path.parent.parent, path.parent):
+                if is_answered:
+                    # An answer may be secret, and is never stored.
+                    folder = open_memory_folder(self.settings.answered_calls)
+                path = folder / mark
+                if self._files.get(mark, path) != path:
+                    self._remove_file(mark)
+                self._files[mark] = path
+                if not is_answered:
                     # The state folder may have been removed.
-                    with contextlib.suppress(FileExistsError):
-                        folder.mkdir(mode=0o700)
+                    for place in (folder.parent, folder):
+                        with contextlib.suppress(FileExistsError):
+                            place.mkdir(mode=0o700)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
                 with open(os.open(path, flags, 0o600), "wb") as file:
                     file.write(data)
             except OSError as error:
-                why = f"its arguments cannot be written below {path.parent}: {error.strerror}"
+                why = f"its arguments cannot be written below {folder}: {error.strerror}"
                 raise spawn_failed(why, reason="resources") from None
             return str(path)
 
         return write
 
-    def _release(self, mark: str, groups: _Groups) -> None:
-        cgroup, limit_group = groups
-        self.proxy.revoke(mark)
+    def _remove_file(self, mark: str) -> None:
         if (path := self._files.pop(mark, None)) is not None:
             with self._log_os_error("file", mark):
                 path.unlink(missing_ok=True)
+
+    def _release(self, mark: str, groups: _Groups) -> None:
+        cgroup, limit_group = groups
+        self.proxy.revoke(mark)
+        self._remove_file(mark)
         if limit_group is not None or cgroup is not None:
             with self._log_os_error("cgroup", mark):
                 if limit_group is not None:

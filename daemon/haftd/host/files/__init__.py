@@ -1,2 +1,2 @@
-"""Folders and files of the daemon: `runtime_folder`, `lockfile`, `id_log`, `spool_folder`,
+"""Folders and files of the daemon: `runtime_folder`, `lockfile`, `id_log`, `spool_folder`, `memory_folder`,
 `own_files`, `installation`. Opening others' files: `beneath` a folder, `regular` ones only."""
