@@ -193,13 +193,26 @@ def test_the_most_specific_net_rule_decides_and_a_denial_among_equals() -> None:
         ([NetRule("127.0.0.1")], "127.1", "127.0.0.1", True),
         ([NetRule("*"), NetRule("93.184.216.34", allow=False)], "a.org", "93.184.216.34", False),
         ([NetRule("*"), NetRule("93.184.216.34", port=1, allow=False)], "a.org", "93.184.216.34", True),
+        *(
+            ([NetRule("*"), NetRule("10.1.2.3"), NetRule("93.184.216.34", allow=False)], "a.org", form, False)
+            for form in (
+                "64:ff9b::93.184.216.34", "64:ff9b:1::93.184.216.34", "64:ff9b:1:5db8:d8:2200::", "2002:5db8:d822::1",
+                "::93.184.216.34", "::ffff:93.184.216.34", "::ffff:0:93.184.216.34",
+            )
+        ),
+        ([NetRule("*"), NetRule("93.184.216.34", port=1, allow=False)], "a.org", "2002:5db8:d822::1", True),
+        ([NetRule("*"), NetRule("127.0.0.1")], "a.org", "64:ff9b::127.0.0.1", False),
+        ([NetRule("*"), NetRule("64:ff9b::7f00:1")], "a.org", "64:ff9b::127.0.0.1", True),
     ],
 )  # fmt: skip
 def test_an_address_counts_as_well_as_the_name_that_leads_to_it(
     rules: list[NetRule], host: str, address: str, answer: bool
 ) -> None:
     access = AccessPolicy(net=tuple(rules))
-    assert access.may_reach(host, address, 443, is_public=address.startswith("9")) is answer
+    assert (
+        access.may_reach(host, address, 443, is_public="93" in address or "5db8" in address)
+        is answer
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,4 @@
-"""Addresses of hosts: whether they are public, and their resolution from names.
-
-An embedded address (mapped, compatible, NAT64, 6to4) counts in place of the outer one.
-"""
+"""Addresses of hosts: whether they are public, and their resolution from names."""
 
 from __future__ import annotations
 
@@ -12,9 +9,22 @@ from collections.abc import Sequence
 
 import trio
 
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052
-_LOCAL_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")  # RFC 8215
-_COMPATIBLE = ipaddress.ip_network("::/96")  # RFC 4291, section 2.5.5.1
+from haftd.tools.definitions.access import list_embedded_addresses
+
+_NOT_PUBLIC = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "168.63.129.16/32",  # services of Azure for its virtual machines, also their credentials
+            "192.0.0.0/24",  # RFC 6890, section 2.1; 192.0.0.192 has the metadata of Oracle's cloud
+            "::ffff:0:0:0/96",  # IPv4-translated, RFC 2765
+            "64:ff9b:1::/48",  # NAT64 of a local network, RFC 8215
+            "3fff::/20",  # documentation, RFC 9637
+            "5f00::/16",  # segment routing, RFC 9602
+        ),
+    )
+)
+"""Networks that Python's registry of global addresses lacks, or lacks in some versions."""
 _threads = trio.CapacityLimiter(16)
 """Bounds all tools' look-ups together: a silent name server takes no thread of the daemon's other
 tasks."""
@@ -23,35 +33,32 @@ tasks."""
 def is_public(text: str) -> bool:
     """Return whether an address belongs to the public network; False for another text.
 
-    >>> is_public("93.184.216.34"), is_public("10.0.0.1"), is_public("169.254.169.254")
-    (True, False, False)
-    >>> is_public("::ffff:127.0.0.1"), is_public("64:ff9b::7f00:1"), is_public("fe80::1%eth0")
+    An embedded IPv4 address (mapped, compatible, NAT64, 6to4) has to be public, too.
+
+    >>> is_public("10.0.0.1"), is_public("169.254.169.254"), is_public("fe80::1%eth0")
     (False, False, False)
+    >>> is_public("::ffff:127.0.0.1"), is_public("64:ff9b::7f00:1")
+    (False, False)
     """
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return False
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = find_embedded(address)
-        if inner is not None:
-            return _is_public(inner)
-        if address.is_site_local or address.teredo is not None or address in _LOCAL_NAT64:
-            return False
-    return _is_public(address)
-
-
-def find_embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """Return the IPv4 address embedded in an IPv6 address; None if there is none."""
-    if (mapped := address.ipv4_mapped or address.sixtofour) is not None:
-        return mapped
-    if address in _COMPATIBLE or address in _NAT64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return None
-
-
-def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    return address.is_global and not address.is_multicast and not address.is_unspecified
+    if any(address in network for network in _NOT_PUBLIC):
+        return False
+    inner = list_embedded_addresses(address)
+    if isinstance(address, ipaddress.IPv6Address) and (
+        address.is_site_local or address.teredo is not None
+    ):
+        return False
+    # Python counts the networks of some embedded forms as reserved.
+    return all(
+        address.is_global
+        and not address.is_multicast
+        and not address.is_unspecified
+        and not any(address in network for network in _NOT_PUBLIC)
+        for address in inner or (address,)
+    )
 
 
 async def resolve_addresses(host: str, port: int) -> Sequence[str]:

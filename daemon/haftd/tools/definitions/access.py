@@ -160,14 +160,31 @@ class AccessPolicy(msgspec.Struct, frozen=True):
         if self.net is None:
             return True
         number = canonicalize_host(address)
-        own = [
+        own = self._list_rules_of(number, port, scheme, path)
+        # The rule of an embedded address denies, and grants nothing: another machine translates it.
+        for rules in (own, *self._list_rules_of_embedded(number, port, scheme, path)):
+            if rules and not _allows(rules):
+                return False
+        return self.may_connect(host, port, scheme, path) and (bool(own) or is_public)
+
+    def _list_rules_of(
+        self, number: str, port: int, scheme: str | None, path: str | None
+    ) -> list[NetRule]:
+        return [
             rule
-            for rule in self.net
+            for rule in self.net or ()
             if rule.host == number and rule.matches(number, port, scheme, path)
         ]
-        if own and not _allows(own):
-            return False
-        return self.may_connect(host, port, scheme, path) and (bool(own) or is_public)
+
+    def _list_rules_of_embedded(
+        self, number: str, port: int, scheme: str | None, path: str | None
+    ) -> Iterator[list[NetRule]]:
+        try:
+            embedded = list_embedded_addresses(ipaddress.ip_address(number))
+        except ValueError:
+            return
+        for address in embedded:
+            yield self._list_rules_of(str(address), port, scheme, path)
 
     def may_carry(
         self,
@@ -388,6 +405,44 @@ def make_absolute(path: str, root: str, variables: Mapping[str, str]) -> str:
     if ".." in expanded.split("/"):
         raise UnsetVariable(f"the path {path!r} has a `..` in the value of a variable")
     return os.path.normpath(os.path.join(root, expanded))  # noqa: PTH118
+
+
+_LOW_BITS = tuple(
+    map(
+        ipaddress.IPv6Network,
+        (
+            "::/96",  # IPv4-compatible, RFC 4291, section 2.5.5.1
+            "::ffff:0:0:0/96",  # IPv4-translated, RFC 2765
+            "64:ff9b::/96",  # NAT64, RFC 6052
+            "64:ff9b:1::/48",  # NAT64 of a local network, RFC 8215, with a prefix of 96 bits
+        ),
+    )
+)
+_LOCAL_NAT64 = _LOW_BITS[-1]
+
+
+def list_embedded_addresses(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> tuple[ipaddress.IPv4Address, ...]:
+    """Return the IPv4 addresses that an IPv6 address may stand for; none for any other address.
+
+    >>> list_embedded_addresses(ipaddress.ip_address("64:ff9b::10.0.0.1"))
+    (IPv4Address('10.0.0.1'),)
+    """
+    if isinstance(address, ipaddress.IPv4Address):
+        return ()
+    if (mapped := address.ipv4_mapped or address.sixtofour) is not None:
+        return (mapped,)
+    if address.teredo is not None:
+        return address.teredo
+    numbers = []
+    if any(address in network for network in _LOW_BITS):
+        numbers.append(int(address) & 0xFFFFFFFF)
+    if address in _LOCAL_NAT64:
+        # Behind a prefix of 48 bits: 16 bits, 8 zero bits, 16 bits (RFC 6052, section 2.2).
+        high, low = int(address) >> 64 & 0xFFFF, int(address) >> 40 & 0xFFFF
+        numbers.append(high << 16 | low)
+    return tuple(map(ipaddress.IPv4Address, numbers))
 
 
 def canonicalize_host(host: str) -> str:
