@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -10,7 +14,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from haftd.host_calls.addresses import resolve_addresses
+from haftd.host_calls.addresses import is_of_this_machine, resolve_addresses
 from tests.patience import PATIENCE_S
 
 
@@ -60,3 +64,57 @@ async def test_a_name_without_an_address_is_an_error_of_the_network(
 
 async def test_addresses_keep_their_order_and_stand_once() -> None:
     assert await resolve_addresses("127.0.0.1", 80) == ("127.0.0.1",)
+
+
+_ADDED = """
+import contextlib, fcntl, ipaddress, socket, struct, sys
+from haftd.host_calls.addresses import is_public
+V4, V6, FAR = "93.184.216.34", "2606:2800:220:1::1", "93.184.216.35"
+forms = V4, V6, f"::ffff:{V4}", f"64:ff9b::{V4}", f"2002:5db8:d822::1"
+print([is_public(form) for form in (*forms, FAR)])
+request = lambda *parts: struct.pack("16s", b"lo") + b"".join(parts)
+with socket.socket() as four, socket.socket(socket.AF_INET6) as six:
+    address = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(V4))
+    fcntl.ioctl(four, 0x8916, request(address))  # SIOCSIFADDR, netdevice(7)
+    fcntl.ioctl(four, 0x8914, request(struct.pack("H14x", 0x49)))  # SIOCSIFFLAGS: up, loopback, running
+    fcntl.ioctl(four, 0x891C, request(struct.pack("HH4s8x", socket.AF_INET, 0, b"\\xff" * 4)))
+    index = socket.if_nametoindex("lo")
+    fcntl.ioctl(six, 0x8916, socket.inet_pton(socket.AF_INET6, V6) + struct.pack("Ii", 128, index))
+# The kernel adds the route a moment later, and reports that to nobody.
+while True:
+    with socket.socket(socket.AF_INET6) as bound, contextlib.suppress(OSError):
+        bound.bind((V6, 0))
+        break
+print([is_public(form) for form in (*forms, FAR)])
+"""
+
+
+def _can_unshare() -> bool:
+    if shutil.which("unshare") is None:
+        return False
+    return subprocess.run(["unshare", "-rn", "true"], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not _can_unshare(), reason="no namespaces of our own to make")
+def test_each_address_of_this_machine_is_not_public() -> None:
+    """A desktop's IPv6 address, or a server's IPv4 address: what listens at all of them is reached there."""
+    printed = subprocess.run(
+        ["unshare", "-rn", sys.executable, "-c", _ADDED],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE_S,
+    ).stdout.splitlines()
+    assert printed == [str([True] * 6), str([*[False] * 5, True])]
+
+
+def test_an_address_counts_as_this_machines_if_no_socket_can_be_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(number: int) -> Callable[..., object]:
+        return fails(OSError(number, "refused"))
+
+    monkeypatch.setattr(socket, "socket", refuse(errno.EMFILE))
+    assert is_of_this_machine("93.184.216.34")
+    monkeypatch.setattr(socket, "socket", refuse(errno.EAFNOSUPPORT))
+    assert not is_of_this_machine("2606:2800:220:1::1")

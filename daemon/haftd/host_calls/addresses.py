@@ -25,13 +25,16 @@ _NOT_PUBLIC = tuple(
     )
 )
 """Networks that Python's registry of global addresses lacks, or lacks in some versions."""
+_ANY_PORT = 9
+"""Port of a UDP socket that sends nothing."""
 _threads = trio.CapacityLimiter(16)
 """Bounds all tools' look-ups together: a silent name server takes no thread of the daemon's other
 tasks."""
 
 
 def is_public(text: str) -> bool:
-    """Return whether an address belongs to the public network; False for another text.
+    """Return whether an address belongs to the public network, and not to this machine at the moment;
+    False for another text. Asks the kernel.
 
     An embedded IPv4 address (mapped, compatible, NAT64, 6to4) has to be public, too.
 
@@ -57,8 +60,29 @@ def is_public(text: str) -> bool:
         and not address.is_multicast
         and not address.is_unspecified
         and not any(address in network for network in _NOT_PUBLIC)
+        and not is_of_this_machine(str(address))
         for address in inner or (address,)
-    )
+    ) and not (inner and is_of_this_machine(str(address)))
+
+
+def is_of_this_machine(address: str) -> bool:
+    """Return whether the kernel delivers packets for an address to this machine itself. Sends nothing.
+
+    A connected UDP socket shows the route: to an address of the machine the packets come from that
+    address. True as well if no socket can be opened, for a lack of descriptors.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        probe = socket.socket(family, socket.SOCK_DGRAM)
+    except OSError as error:
+        return error.errno != errno.EAFNOSUPPORT
+    with probe:
+        try:
+            probe.connect((address, _ANY_PORT))
+            source, destination = probe.getsockname()[0], probe.getpeername()[0]
+        except OSError:
+            return False  # no route, so no connection either
+    return bool(source == destination)
 
 
 async def resolve_addresses(host: str, port: int) -> Sequence[str]:
