@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +65,18 @@ class Desk:
 
     def terminal(self, *words: str) -> HaftTerminal:
         return HaftTerminal(*words, env=self.daemon.env)
+
+
+@pytest.fixture(scope="module")
+def reviewer() -> Iterator[RunningDaemon]:
+    """A daemon whose `run` withholds its output until a review."""
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    daemon = RunningDaemon(folder)
+    daemon.tools('[tools.run]\nresult = "ask"\n')
+    daemon.start()
+    yield daemon
+    daemon.close()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
@@ -313,6 +328,28 @@ def test_an_interrupted_input_that_awaits_approval_is_withdrawn(desk: Desk) -> N
     status, _, err = desk.haft("approve", "kept", "--allow")
     assert status == 4 and "nothing awaits approval under 'kept'" in err
     assert desk.wire.call("abort", session="work", id="kept")["state"] == "stopped"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_signal_ends_a_run_whose_result_is_under_review(
+    reviewer: RunningDaemon, number: signal.Signals
+) -> None:
+    """The program has ended and takes no signal."""
+    id = f"reviewed-{number.name}"
+    words = ["run", "--id", id, "--", "sh", "-c", "echo seen; exit 3"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "haft", *words], env=reviewer.env, stderr=subprocess.PIPE
+    ) as client:
+        assert client.stderr is not None
+        assert f"{id}: its result awaits approval".encode() in client.stderr.readline()
+        client.send_signal(number)
+        assert client.wait(20) in (-number, 128 + number)
+    with reviewer.connect() as wire:
+        assert wire.call("fetch", id=id)["review"] == "waits"
+        (approval,) = wire.call("approvals/list", session="default")["approvals"]
+        wire.call("approvals/decide", approval_id=approval["approval_id"], decision="allow")
+        state = wire.call("fetch", id=id, wait="stopped")
+        assert state["exit"] == {"code": 3} and state["content"] == "seen\n"
 
 
 def test_an_interrupted_wait_for_a_result_under_review_reports_no_withdrawn_start(

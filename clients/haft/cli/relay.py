@@ -5,6 +5,7 @@
   standard output has stalled.
 - Both streams are written in the order in which the daemon has read them.
 - A signal that comes before the program runs is forwarded as well: the daemon delivers it at the start.
+- A signal to end that comes after the program's end, while its result is reviewed, ends this process.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from haft_protocol.pushes import BYTES, STATE, PushedBytes
-from haft_protocol.states import HandleState, Pending, Stopped, Waiting
+from haft_protocol.states import HandleState, Pending, Running, Stopped, Waiting
 
 from ..errors import RemoteError, ReplyTimeout
 from . import show
@@ -94,6 +95,8 @@ class Relay:
         self._closed = {fd for fd, stream in streams.items() if stream is None}
         """Streams without a reader; a descriptor closed at the start may be a socket's now."""
         self._last: Stopped | None = None
+        self._awaits_review = False
+        """True once the process has ended and a reviewer decides whether its output is released."""
         self._stdin: int | None = STDIN if sys.stdin is not None else None
         self._may_read = False
         """False before the process runs, and in the background of this terminal."""
@@ -238,10 +241,20 @@ class Relay:
                 self._awaits_answer = False
                 if isinstance(state, Stopped):
                     self._last = state
+                elif isinstance(state, Running) and state.review == "waits":
+                    self._report_review()
                 elif isinstance(state, Waiting):
                     answer = self._command_for(f"answer {state.id}")
                     line = show.state_line(msgspec.to_builtins(state))
                     show.line(f"{line}; {answer} answers", "yellow")
+
+    def _report_review(self) -> None:
+        if not self._awaits_review:
+            self._awaits_review = True
+            approve = self._command_for(f"approve {self._id}")
+            show.line(
+                f"{self._id}: its result awaits approval; decide in another terminal: {approve}; Ctrl-C ends the wait"
+            )
 
     def _write(self) -> None:
         fd, data = self._queue.popleft()
@@ -327,6 +340,8 @@ class Relay:
     def forward_signals(self) -> None:
         arrived, self._arrived = self._arrived, []
         for number in arrived:
+            if self._awaits_review and number in _ENDING:
+                self._end_by(number)
             name = signal.Signals(number).name.removeprefix("SIG")
             if name == "TSTP":
                 # An orphaned process group, which SIGTSTP does not stop.
