@@ -307,6 +307,15 @@ def test_a_program_is_asked_once_per_root() -> None:
     assert descriptions.lacks(definition, "/a") and descriptions.get(definition) is definition
 
 
+def test_the_error_knows_parameters_that_only_change_the_programs() -> None:
+    descriptions = Descriptions()
+    changed = asked("parameters.a.default = 1")
+    assert changed.must_describe and changed.laid_over
+    refusal = descriptions.explain_refusal(changed, "/a", ())
+    assert refusal is not None and "no parameter in its definition has a type" in refusal.message
+    assert "its definition has no `parameters`" not in refusal.message
+
+
 def test_a_hanging_program_is_asked_in_no_other_root() -> None:
     descriptions, definition = Descriptions(), asked()
     descriptions.learn(definition, "/a", "did not end within 10 s", anywhere=True)

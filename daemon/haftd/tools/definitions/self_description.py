@@ -331,9 +331,15 @@ class Descriptions:
         if tool.file.endswith(".py") and reason is not None:
             # A function has no `parameters` that could be added.
             return f"its file, run for the description, {reason}; mend {at}"
+        lack, remedy = (
+            "its definition has no `parameters`",
+            f"add `parameters` (`parameters = {{}}` if it takes none) to the definition at {at}",
+        )
+        if tool.laid_over:
+            lack = "no parameter in its definition has a type"
+            remedy = f"give each one in the definition at {at} a `type`"
         return (
-            f'its definition has no `parameters`, and its program, asked with `action = "schema"`, {why}; '
-            f"add `parameters` (`parameters = {{}}` if it takes none) to the definition at {at}, or "
-            'make the program answer `action = "schema"`, which it is asked again when its file '
-            "changes or the definitions are read again (`haft reload`)"
+            f'{lack}, and its program, asked with `action = "schema"`, {why}; {remedy}, or make the '
+            'program answer `action = "schema"`: it is asked again when its file changes or the '
+            "definitions are read again (`haft reload`)"
         )
