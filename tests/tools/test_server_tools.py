@@ -132,8 +132,20 @@ def test_a_malformed_schema_of_a_server_is_a_problem_of_the_definition(
     served = replace(ADD, schema=schema)
     changes = SUM + 'parameters.a = { description = "Mine." }\n'
     tools, problems = placed(changes, ServerState("math", (), (served,)))
-    assert "does not fit" in tools["sum"].absent
+    assert tools["sum"].absent.startswith("the server's schema of the tool is not valid: ")
     assert [problem.key for problem in problems] == ["tools.sum"]
+
+
+def test_an_invalid_schema_of_a_server_is_not_the_definitions_fault() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"not": deep}
+    for schema in ({"properties": {"a": {"type": 3}}}, {"properties": {"a": deep}}):
+        served = ServerState("math", "all", (replace(ADD, schema=schema),))
+        absent = placed(SUM, served)[0]["sum"].absent
+        assert absent.startswith("the server's schema of the tool ") and "recursion" not in absent
+        ((_, message),) = [(problem.key, problem.message) for problem in placed("", served)[1]]
+        assert "'add' is left out: its schema is" in message
 
 
 def test_a_definition_cannot_change_a_parameter_that_a_closed_tool_does_not_have() -> None:

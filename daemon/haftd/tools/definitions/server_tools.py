@@ -106,11 +106,23 @@ def place_tools(
                 tool = assemble(name, file, None, {**shared, "source": source})
                 tools[name] = _describe(tool, served)
             except (InvalidField, SchemaError, RecursionError) as error:
-                message = f"the server's tool {shown(served.name)} is left out: {error}"
+                why = (
+                    str(error)
+                    if isinstance(error, InvalidField)
+                    else f"its schema {_explain_fault(error)}"
+                )
+                message = f"the server's tool {shown(served.name)} is left out: {why}"
                 problems.append(problem(file, f"mcp.{server.name}", message))
         if server.fault:
             problems.append(problem(file, f"mcp.{server.name}", server.fault))
     return tools, tuple(problems)
+
+
+def _explain_fault(error: SchemaError | RecursionError) -> str:
+    """Return the end of a sentence that begins with the schema."""
+    if isinstance(error, RecursionError):
+        return "is nested too deeply"
+    return f"is not valid: {error}"
 
 
 def _merge(tool: Tool, servers: Mapping[str, ServerState], problems: list[Problem]) -> Tool:
@@ -122,8 +134,10 @@ def _merge(tool: Tool, servers: Mapping[str, ServerState], problems: list[Proble
     if served is not None:
         try:
             return _describe(tool, served)
-        except (InvalidField, SchemaError, RecursionError) as error:
+        except InvalidField as error:
             why = f"its definition does not fit the server's tool: {error}"
+        except (SchemaError, RecursionError) as error:
+            why = f"the server's schema of the tool {_explain_fault(error)}"
     elif server is None:
         why = (
             f"there is no server {shown(where[0])} in the configuration; add `[mcp.{where[0]}]` with its "
