@@ -38,6 +38,11 @@ class Redaction:
         # A longer value may contain a shorter one.
         self._forms = dict(sorted(forms.items(), key=lambda item: -len(item[0])))
 
+    @property
+    def is_needed(self) -> bool:
+        """True if there is a value to replace."""
+        return bool(self._forms)
+
     def redact_bytes(self, data: bytes) -> bytes:
         for form, name in self._forms.items():
             data = data.replace(form, name)

@@ -1,10 +1,12 @@
 """Transport of streamable HTTP, both eras: a POST and a connection for each message.
 
-No redirect is followed, no proxy variable read: headers may hold a credential.
+No redirect is followed, no proxy variable read: headers may hold a credential. The variables' values
+in headers are replaced by the names in all that the server sends.
 """
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,6 +22,7 @@ from haft_protocol.mcp import INVALID_REQUEST, META_PREFIX
 from haft_protocol.network_errors import first_reason
 from haftd import __version__
 from haftd.config.mcp_settings import McpServer
+from haftd.host_calls.redaction import Redaction
 from haftd.http_exchange import Headers, HttpExchange, TooLong, secure
 from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.definitions.server_tools import ServedTool
@@ -40,6 +43,8 @@ _MAX_RESUMED = 20
 _FOLLOW_S = 3.0
 """Seconds to wait for a legacy server's own stream, once a connection."""
 _VARIABLE = lazy_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_ESCAPED = lazy_pattern(rb"(?<!\\)((?:\\\\)*)\\(?:u00([2-7][0-9A-Fa-f])|/)")
+"""Escape of `/` or of another character of ASCII, behind complete pairs of backslashes (RFC 8259, section 7)."""
 _STREAM = "text/event-stream"
 _SUBJECTS = ("name", "uri", "taskId")
 """Params that a modern request repeats in a header: the first present."""
@@ -65,6 +70,7 @@ class Endpoint:
         self._environ = environ
         self._url = urlsplit(settings.url)
         self._headers: Headers = []
+        self._redaction = Redaction({})
         self._nursery: trio.Nursery | None = None
         self._requests: dict[int, trio.CancelScope] = {}
         self._scope = trio.CancelScope()
@@ -77,6 +83,7 @@ class Endpoint:
 
     async def start(self) -> None:
         """Read the headers. Raises `StartFailed` for a missing variable."""
+        secrets: dict[str, str] = {}
         for name, value in self._settings.headers.items():
             for variable in _VARIABLE.findall(value):
                 if variable not in self._environ:
@@ -84,10 +91,13 @@ class Endpoint:
                         f"its header {name} needs the variable {variable}, which haftd does not have.",
                         "server",
                     )
+                secrets[variable] = self._environ[variable]
             filled = _VARIABLE.sub(lambda match: self._environ[match[1]], value)
             if not filled.isprintable():
                 raise StartFailed(f"its header {name} would have more than one line.", "server")
             self._headers.append((name, filled))
+        # Values of fewer than 8 characters stay: one could be a word of the protocol.
+        self._redaction = Redaction(secrets)
         if self._url.scheme == "https":
             self._tls = await trio.to_thread.run_sync(ssl.create_default_context)
 
@@ -159,7 +169,8 @@ class Endpoint:
             case TooLong():
                 failure = Disconnected(f"sent a message of more than {MAX_BODY >> 20} MiB")
             case h11.RemoteProtocolError():
-                failure = Disconnected(f"speaks no HTTP that can be understood ({error})")
+                why = self._redaction.redact_text(str(error))
+                failure = Disconnected(f"speaks no HTTP that can be understood ({why})")
             case _ if _is_network(error):
                 failure = Disconnected(f"could not be reached ({_reason(error)})")
             case _:
@@ -200,7 +211,7 @@ class Endpoint:
         kind = reply.header("content-type").partition(";")[0].strip().lower()
         if reply.status == 200 and kind == _STREAM:
             return await self._read_stream(reply, pending)
-        body = await reply.body(MAX_BODY if reply.status == 200 else _MAX_ERROR)
+        body = self._redact(await reply.body(MAX_BODY if reply.status == 200 else _MAX_ERROR))
         if pending is None:
             if reply.status >= 400:
                 raise _Refused(reply.status, body)
@@ -208,6 +219,12 @@ class Endpoint:
             # The id of an error may be null if the server could not read the request.
             raise _Refused(reply.status, body)
         return None
+
+    def _redact(self, data: bytes) -> bytes:
+        """Replace the secret values in a message. A server may write any character as an escape."""
+        if not self._redaction.is_needed:
+            return data
+        return self._redaction.redact_bytes(_ESCAPED.sub(_unescape, data))
 
     async def _read_stream(
         self, reply: HttpExchange, pending: Pending | None
@@ -218,7 +235,8 @@ class Endpoint:
             for event in parser.feed(chunk):
                 last = event.id or last
                 if event.data:
-                    self.peer.receive(event.data, None if pending is None else pending.owner)
+                    owner = None if pending is None else pending.owner
+                    self.peer.receive(self._redact(event.data), owner)
             if pending is not None and pending.settled.is_set():
                 return None
         if not last or not self._version:
@@ -296,6 +314,12 @@ class Endpoint:
             if self._tls is None:
                 return stream
             return await secure(stream, self._tls, host)
+
+
+def _unescape(match: re.Match[bytes]) -> bytes:
+    """Return the character itself, unless JSON needs its escape."""
+    character = bytes.fromhex(match[2].decode()) if match[2] else b"/"
+    return match[0] if character in (b'"', b"\\", b"\x7f") else match[1] + character
 
 
 def _status_text(status: int, body: bytes) -> str:
