@@ -28,7 +28,7 @@ export interface Annotations {
   read_only: boolean;
   /** it may delete or overwrite */
   destructive: boolean;
-  /** the same call again changes nothing more */
+  /** repeating the same call changes nothing more */
   idempotent: boolean;
   /** it reaches beyond this machine's own data */
   open_world: boolean;
@@ -60,13 +60,13 @@ export interface ApplyParams {
   since_revision?: number;
   /** `terminal`: the bytes are for a terminal emulator, without queries, see Bytes for a terminal */
   for?: "terminal";
-  /** with `for`: let writes of the clipboard (OSC 52) through */
+  /** with `for`: let writes to the clipboard (OSC 52) through */
   clipboard?: boolean;
-  /** with the view `screen`: `runs` with their styles in place of `lines`, always all rows */
+  /** with the view `screen`: `runs` with their styles instead of `lines`, always all rows */
   styles?: boolean;
   /** the input, or the answer to the question, see Input */
   input: Input | Answer;
-  /** the id of the answered question: the input counts only while this question is open */
+  /** the id of the answered question: the input is accepted only while this question is open */
   question?: string;
 }
 
@@ -94,7 +94,7 @@ export interface Approval {
   env?: string[];
   /** the reason why this client's previous decision was invalid */
   refused?: string;
-  /** for a `result`: true if the tool has failed; the text is then the error's */
+  /** for a `result`: true if the tool has failed; the text is then that of the error */
   failed?: boolean;
   /** for a `result`: the bytes of the whole text */
   bytes?: number;
@@ -122,7 +122,7 @@ export interface ApprovalsDecideParams {
   approval_id: string;
   /** `allow`, `deny` (the call fails with `-32007`), `skip` (nothing is done, without an error), or `edit` */
   decision: "allow" | "deny" | "edit" | "skip";
-  /** with `edit`, and only then: all arguments to go on with */
+  /** with `edit`, and only then: all arguments to continue with */
   arguments?: { [name: string]: unknown };
   /** the same for this tool and action in the same folder from now on, in the session, or until its turn ends */
   remember?: "session" | "turn";
@@ -184,7 +184,7 @@ export interface AwaitResult {
   completed: HandleState[];
   /** the handles that have not stopped */
   pending: HandleState[];
-  /** the time limit came first */
+  /** the time ran out */
   timed_out?: boolean;
   /** the handles that wait for an answer to their `question` */
   waiting?: HandleState[];
@@ -201,7 +201,7 @@ export interface CalledAwait {
   completed: HandleState[];
   /** the handles that have not stopped */
   pending: HandleState[];
-  /** the time limit came first */
+  /** the time ran out */
   timed_out?: boolean;
   /** the handles that wait for an answer to their `question` */
   waiting?: HandleState[];
@@ -213,7 +213,7 @@ export interface CalledAwait {
 
 /** The result of `handle_list`. */
 export interface CalledList {
-  /** each the handle state without its text, with the fields of HandleInfo beside */
+  /** each the handle state without its text, with the fields of HandleInfo added */
   handles: ({ [name: string]: unknown })[];
   call_id: string;
   notifications: Notice[];
@@ -234,9 +234,9 @@ export interface CalledPending {
   generation: number;
   /** since spawn; frozen at the stop */
   elapsed_ms: number;
-  /** requested bytes that are not returned: cut by `max_bytes`, or no longer kept */
+  /** requested bytes that are not returned: beyond `max_bytes`, or no longer kept */
   omitted?: number;
-  /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
+  /** with the view `answer`: bytes of the echo at the beginning, which are omitted */
   echoed?: number;
   /** the condition that ended the wait */
   waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
@@ -246,11 +246,11 @@ export interface CalledPending {
   skipped?: string;
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
-  /** the act that it waits for, see Required acts; absent: `nothing` */
+  /** the action that it needs from a person, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
   size?: TerminalSize;
-  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, where that has a pipe of its own */
+  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, if it has its own pipe */
   stderr?: ([number, number])[];
   /** the text of the `view` */
   content: string;
@@ -273,9 +273,9 @@ export interface CalledRunning {
   generation: number;
   /** since spawn; frozen at the stop */
   elapsed_ms: number;
-  /** requested bytes that are not returned: cut by `max_bytes`, or no longer kept */
+  /** requested bytes that are not returned: beyond `max_bytes`, or no longer kept */
   omitted?: number;
-  /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
+  /** with the view `answer`: bytes of the echo at the beginning, which are omitted */
   echoed?: number;
   /** the condition that ended the wait */
   waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
@@ -285,17 +285,17 @@ export interface CalledRunning {
   skipped?: string;
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
-  /** the act that it waits for, see Required acts; absent: `nothing` */
+  /** the action that it needs from a person, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
   size?: TerminalSize;
-  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, where that has a pipe of its own */
+  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, if it has its own pipe */
   stderr?: ([number, number])[];
   /** the text of the `view` */
   content: string;
   /** the input that the program reads now; `null`: no known input */
   input_wanted?: InputWanted | null;
-  /** a signal has stopped the program (`C-z`, `kill -STOP`): it does nothing until it is sent CONT */
+  /** a signal has stopped the program (`C-z`, `kill -STOP`): it does nothing until it gets CONT */
   suspended?: boolean;
   /** the way to resume the program */
   hint?: string;
@@ -318,9 +318,9 @@ export interface CalledStopped {
   generation: number;
   /** since spawn; frozen at the stop */
   elapsed_ms: number;
-  /** requested bytes that are not returned: cut by `max_bytes`, or no longer kept */
+  /** requested bytes that are not returned: beyond `max_bytes`, or no longer kept */
   omitted?: number;
-  /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
+  /** with the view `answer`: bytes of the echo at the beginning, which are omitted */
   echoed?: number;
   /** the condition that ended the wait */
   waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
@@ -330,11 +330,11 @@ export interface CalledStopped {
   skipped?: string;
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
-  /** the act that it waits for, see Required acts; absent: `nothing` */
+  /** the action that it needs from a person, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
   size?: TerminalSize;
-  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, where that has a pipe of its own */
+  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, if it has its own pipe */
   stderr?: ([number, number])[];
   /** the cause of the end */
   ended_by: EndedBy;
@@ -344,7 +344,7 @@ export interface CalledStopped {
   error?: ToolError;
   /** beside an `error`: the unread output */
   content?: string;
-  /** beside a `result` or `error` of the tool's own: the text of the `view`, if there is any; `omitted` counts its missing bytes */
+  /** beside a `result` or `error` that the tool itself reported: the text of the `view`, if there is any; `omitted` counts its missing bytes */
   output?: string;
   /** the exit status of the process */
   exit?: Exit;
@@ -366,11 +366,11 @@ export interface CalledText {
   text: string;
   /** the call's name */
   call_id: string;
-  /** the tool itself has failed; an exit status is no failure */
+  /** the tool itself has failed; an exit status is not a failure */
   failed?: boolean;
   /** the handles in the text, without their output */
   states?: HandleState[];
-  /** the handle's question, where no client, program or model is being asked */
+  /** the handle's question, if no client, program or model is being asked */
   inquiry?: Inquiry;
 }
 
@@ -389,9 +389,9 @@ export interface CalledWaiting {
   generation: number;
   /** since spawn; frozen at the stop */
   elapsed_ms: number;
-  /** requested bytes that are not returned: cut by `max_bytes`, or no longer kept */
+  /** requested bytes that are not returned: beyond `max_bytes`, or no longer kept */
   omitted?: number;
-  /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
+  /** with the view `answer`: bytes of the echo at the beginning, which are omitted */
   echoed?: number;
   /** the condition that ended the wait */
   waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
@@ -401,11 +401,11 @@ export interface CalledWaiting {
   skipped?: string;
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
-  /** the act that it waits for, see Required acts; absent: `nothing` */
+  /** the action that it needs from a person, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
   size?: TerminalSize;
-  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, where that has a pipe of its own */
+  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, if it has its own pipe */
   stderr?: ([number, number])[];
   /** the text of the `view` */
   content: string;
@@ -427,7 +427,7 @@ export interface Choice {
 
 /** The client's name and version. */
 export interface Client {
-  /** the client's own name */
+  /** the client's name */
   name: string;
   /** of the client */
   version?: string;
@@ -445,7 +445,7 @@ export interface ClientCapabilities {
 export interface Decided {
   /** as for `approvals/decide` */
   decision: "allow" | "deny" | "edit" | "skip";
-  /** with `edit`, and only then: all arguments to go on with */
+  /** with `edit`, and only then: all arguments to continue with */
   arguments?: { [name: string]: unknown };
   /** the same for this tool and action in the same folder from now on, in the session, or until its turn ends */
   remember?: "session" | "turn";
@@ -467,7 +467,7 @@ export interface DefinedTool {
   describes_itself?: boolean;
   /** the whole definition, as written */
   says?: { [name: string]: unknown };
-  /** the reason why there will be no such tool */
+  /** the reason why the tool is not loaded */
   unused?: string;
 }
 
@@ -491,7 +491,7 @@ export interface DefinitionFile {
   problems?: Problem[];
 }
 
-/** Take the session's notices, with `markdown` also as a text. */
+/** Take the session's notices, with `markdown` also as text. */
 export interface DrainParams {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
@@ -501,7 +501,7 @@ export interface DrainParams {
   format?: "json" | "markdown";
 }
 
-/** A method without params of its own. */
+/** Params of a method that has no further ones. */
 export interface Empty {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
@@ -551,9 +551,9 @@ export interface FetchParams {
   since_revision?: number;
   /** `terminal`: the bytes are for a terminal emulator, without queries, see Bytes for a terminal */
   for?: "terminal";
-  /** with `for`: let writes of the clipboard (OSC 52) through */
+  /** with `for`: let writes to the clipboard (OSC 52) through */
   clipboard?: boolean;
-  /** with the view `screen`: `runs` with their styles in place of `lines`, always all rows */
+  /** with the view `screen`: `runs` with their styles instead of `lines`, always all rows */
   styles?: boolean;
 }
 
@@ -608,7 +608,7 @@ export interface HandlesListParams {
 
 /** The handles, each with the fields of `HandleInfo`. */
 export interface HandlesListResult {
-  /** each the handle state without its text, with the fields of HandleInfo beside */
+  /** each the handle state without its text, with the fields of HandleInfo added */
   handles: (HandleState & HandleInfo)[];
 }
 
@@ -624,7 +624,7 @@ export interface InitializeParams {
   protocol: number;
   /** the requests that the client serves */
   capabilities?: ClientCapabilities;
-  /** refuse what changes anything on this connection, see Read-only connections */
+  /** refuse requests that change anything on this connection, see Read-only connections */
   read_only?: boolean;
   /** random, for one use, on a WebSocket: `proof` answers it */
   challenge?: string;
@@ -636,7 +636,7 @@ export interface InitializeResult {
   server: ServerInfo;
   /** the version of the protocol, 1 */
   protocol: number;
-  /** the session of later calls that name none */
+  /** the session of later calls without `session` */
   session: string;
   /** the limits of this daemon */
   limits: LimitsResult;
@@ -644,7 +644,7 @@ export interface InitializeResult {
   pid: number;
   /** seconds since the epoch */
   started_at: number;
-  /** HMAC-SHA256 of `challenge` with the text of the file `proof-key`, as hex digits, where there is a WebSocket; a client that finds another one ends the connection */
+  /** HMAC-SHA256 of `challenge` with the text of the file `proof-key`, as hex digits, if there is a WebSocket; a client that expects another value closes the connection */
   proof?: string;
   /** the connection is read-only */
   read_only?: boolean;
@@ -656,7 +656,7 @@ export interface InputWanted {
   kind: "key" | "line" | "secret";
   /** the last line of output */
   prompt: string;
-  /** true where the kernel shows the read; otherwise it was inferred */
+  /** true if the kernel shows the read; otherwise it was inferred */
   certain?: boolean;
 }
 
@@ -666,7 +666,7 @@ export interface Inquired {
   id: string;
   /** `stopped` if it stopped before the decision */
   decided: "abort" | "keep" | "stopped" | "wait";
-  /** the reason, where no decision was made */
+  /** the reason, if no decision was made */
   why?: string;
 }
 
@@ -680,13 +680,13 @@ export interface InquiriesAnswerParams {
   inquiry_id: string;
   /** checked against the question; an invalid answer has no effect */
   answer: unknown;
-  /** the id of the answered question: the answer counts only while this question is open */
+  /** the id of the answered question: the answer is accepted only while this question is open */
   question?: string;
   /** reuse the answer for the same question of the same tool in this session, or until its turn ends; not for a secret, nor for a model's question */
   remember?: "session" | "turn";
 }
 
-/** Ask a question of the client's own, and wait for the answer. The candidates are those of a tool's question, except this client. Cancelling the call or closing the connection withdraws the question. */
+/** Ask the client's question, and wait for the answer. The candidates are the same as for a tool's question, except this client. Cancelling the call or closing the connection withdraws the question. */
 export interface InquiriesAskParams {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
@@ -720,7 +720,7 @@ export interface InquiriesListResult {
   inquiries: Inquiry[];
 }
 
-/** An open question. `target` is `caller`, unless the definition has `assistant`, `user` (a person only) or a table. `schema` is the answer's, `context` that of the `tools/call`. The daemon's question at a turn's end has no `handle` and no `call_id`. `refused`: why the client's previous answer was invalid. */
+/** An open question. `target` is `caller`, unless the definition has `assistant`, `user` (a person only) or a table. `schema` is the answer's schema, `context` the `context` of the `tools/call`. The daemon's question at a turn's end has no `handle` and no `call_id`. `refused`: why the client's previous answer was invalid. */
 export interface Inquiry {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session: string;
@@ -738,11 +738,11 @@ export interface Inquiry {
   call_id?: string;
   /** the `context` of the `tools/call` */
   context?: unknown;
-  /** the reason for which the previous answer of the same client was invalid */
+  /** the reason why the previous answer of the same client was invalid */
   refused?: string;
 }
 
-/** A question is answered, failed or withdrawn. `question` tells apart the questions of one call. */
+/** A question is answered, failed or withdrawn. `question` distinguishes the questions of one call. */
 export interface InquiryClosed {
   /** its name */
   subscription: string;
@@ -766,7 +766,7 @@ export interface LeftBehind {
 export interface LimitsResult {
   /** bytes of one message */
   max_message: number;
-  /** levels of objects and lists in one message */
+  /** levels of objects and arrays in one message */
   max_nesting: number;
   /** names and values in one message */
   max_values: number;
@@ -780,7 +780,7 @@ export interface LimitsResult {
   max_handles_session: number;
   /** live handles in all */
   max_handles: number;
-  /** bytes that wait for a client that does not read; above, the client is disconnected */
+  /** bytes queued for a client that does not read; beyond that, the client is disconnected */
   max_queued: number;
 }
 
@@ -795,7 +795,7 @@ export interface Mouse {
 
 /** An event new to the session; `at` is in seconds since the epoch, `id` names the handle. Of output: the matched `pattern`, the number of lines (`count`), and the first of them. */
 export interface Notice {
-  /** `tool.stopped`, `tool.failed`, `tool.waiting`, `tool.content`, or `notices.lost` where the queue overflowed */
+  /** `tool.stopped`, `tool.failed`, `tool.waiting`, `tool.content`, or `notices.lost` if the queue overflowed */
   kind: string;
   /** `info`, `warning`, `error` or `critical` */
   level: "critical" | "error" | "info" | "warning";
@@ -807,7 +807,7 @@ export interface Notice {
   id?: string;
   /** the name of the definition's `notify` pattern that lines of the output have matched */
   pattern?: string;
-  /** the first of them, eight at most; without `pattern` the last line of output */
+  /** the first of the matching lines, at most eight; without `pattern` the last line of output */
   lines?: string[];
   /** the number of unread lines that have matched; the first of them are in `lines` */
   count?: number;
@@ -833,9 +833,9 @@ export interface OpenQuestion {
   since: number;
   /** true while a client, a program or a model is asked; otherwise the question waits for any answer */
   asked: boolean;
-  /** the asking tool; absent at a turn's end, and where a client asks */
+  /** the asking tool; absent at a turn's end, and if a client asks */
   tool?: string;
-  /** its handle; absent at a turn's end, and where a client asks */
+  /** its handle; absent at a turn's end, and if a client asks */
   handle?: string;
 }
 
@@ -868,9 +868,9 @@ export interface Pending {
   generation: number;
   /** since spawn; frozen at the stop */
   elapsed_ms: number;
-  /** requested bytes that are not returned: cut by `max_bytes`, or no longer kept */
+  /** requested bytes that are not returned: beyond `max_bytes`, or no longer kept */
   omitted?: number;
-  /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
+  /** with the view `answer`: bytes of the echo at the beginning, which are omitted */
   echoed?: number;
   /** the condition that ended the wait */
   waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
@@ -880,11 +880,11 @@ export interface Pending {
   skipped?: string;
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
-  /** the act that it waits for, see Required acts; absent: `nothing` */
+  /** the action that it needs from a person, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
   size?: TerminalSize;
-  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, where that has a pipe of its own */
+  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, if it has its own pipe */
   stderr?: ([number, number])[];
   /** the text of the `view` */
   content: string;
@@ -896,7 +896,7 @@ export interface PingResult {
   pong: boolean;
 }
 
-/** A file or definition left out, and the reason; or a setting that waits for the next start. */
+/** A file or definition that is not used, and the reason; or a setting that waits for the next start. */
 export interface Problem {
   /** the file */
   file: string;
@@ -906,9 +906,9 @@ export interface Problem {
   message: string;
   /** the line */
   line?: number;
-  /** the remedy, if other than to correct the file and to reload */
+  /** the remedy, if it is not to correct the file and reload */
   advice?: string;
-  /** `note`: nothing is wrong or left out */
+  /** `note`: nothing is wrong or unused */
   level?: "note";
 }
 
@@ -920,19 +920,19 @@ export interface PushedBytes {
   id: string;
   /** the number of the use of this id */
   generation: number;
-  /** the byte offset at which `data` begins: the `cursor` of the push before it, plus `omitted` */
+  /** the byte offset at which `data` begins: the `cursor` of the previous push, plus `omitted` */
   start: number;
   /** the byte offset in the handle's output after `data` */
   cursor: number;
   /** the bytes in base64; with `for`, without the queries, so they may be empty */
   data: string;
-  /** bytes before `data` that this reader was not sent */
+  /** bytes before `data` that were not sent to this reader */
   omitted?: number;
-  /** the `cursor` from which `fetch` gives them */
+  /** the `cursor` from which `fetch` returns them */
   omitted_from?: number;
-  /** the session of the handle, where the subscription is to all sessions */
+  /** the session of the handle, if the subscription is to all sessions */
   session?: string;
-  /** `[begin, end]` each: the spans of offsets in `data` that are standard error, where that has a pipe of its own */
+  /** `[begin, end]` each: the spans of offsets in `data` that are standard error, if it has its own pipe */
   stderr?: ([number, number])[];
 }
 
@@ -944,7 +944,7 @@ export interface PushedForgotten {
   session: string;
   /** the handle */
   id: string;
-  /** the forgotten use of the id: a state of a later one is not meant */
+  /** the forgotten use of the id, not a later one */
   generation: number;
 }
 
@@ -966,7 +966,7 @@ export interface PushedOutput {
   omitted?: number;
   /** the `cursor` from which `fetch` returns them */
   omitted_from?: number;
-  /** the session of the handle, where the subscription is to all sessions */
+  /** the session of the handle, if the subscription is to all sessions */
   session?: string;
 }
 
@@ -980,7 +980,7 @@ export interface PushedScreen {
   generation: number;
   /** with `lines`, or only with the `changed` rows */
   screen: Screen;
-  /** the session of the handle, where the subscription is to all sessions */
+  /** the session of the handle, if the subscription is to all sessions */
   session?: string;
 }
 
@@ -998,11 +998,11 @@ export interface Question {
   text: string;
   /** the type of the answer */
   answer_type: Boolean | Text | Secret | Select | Form;
-  /** a text to show before the question */
+  /** text to show before the question */
   pre_amble?: string | null;
   /** an answer to offer; never applied unasked */
   default?: unknown;
-  /** an address that a person has to open before the answer, as a server of MCP asks; `text` shows the address, too */
+  /** an address that a person must open before the answer, as requested by an MCP server; `text` also shows the address */
   url?: string | null;
 }
 
@@ -1010,7 +1010,7 @@ export interface Question {
 export interface ReloadResult {
   /** the number of tools */
   tools: number;
-  /** parts of the configuration that were left out, with the reason */
+  /** parts of the configuration that are not used, with the reason */
   problems: Problem[];
 }
 
@@ -1029,9 +1029,9 @@ export interface Running {
   generation: number;
   /** since spawn; frozen at the stop */
   elapsed_ms: number;
-  /** requested bytes that are not returned: cut by `max_bytes`, or no longer kept */
+  /** requested bytes that are not returned: beyond `max_bytes`, or no longer kept */
   omitted?: number;
-  /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
+  /** with the view `answer`: bytes of the echo at the beginning, which are omitted */
   echoed?: number;
   /** the condition that ended the wait */
   waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
@@ -1041,17 +1041,17 @@ export interface Running {
   skipped?: string;
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
-  /** the act that it waits for, see Required acts; absent: `nothing` */
+  /** the action that it needs from a person, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
   size?: TerminalSize;
-  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, where that has a pipe of its own */
+  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, if it has its own pipe */
   stderr?: ([number, number])[];
   /** the text of the `view` */
   content: string;
   /** the input that the program reads now; `null`: no known input */
   input_wanted?: InputWanted | null;
-  /** a signal has stopped the program (`C-z`, `kill -STOP`): it does nothing until it is sent CONT */
+  /** a signal has stopped the program (`C-z`, `kill -STOP`): it does nothing until it gets CONT */
   suspended?: boolean;
   /** the way to resume the program */
   hint?: string;
@@ -1077,7 +1077,7 @@ export interface Screen {
   lines?: string[];
   /** instead of `lines`: the rows that differ from `since_revision`, by number */
   changed?: { [name: string]: string };
-  /** with `styles`, instead of `lines`: for each row its runs, each a text and the parameters of the SGR sequence of its style (`1;38;5;4`), empty for none. Blanks without style at a row's end are left out; after the end of the tool, and on a screen of more than 20,000 cells, no style is known */
+  /** with `styles`, instead of `lines`: for each row its runs, each a pair of its text and the parameters of the SGR sequence of its style (`1;38;5;4`), empty for none. Spaces without style at a row's end are omitted; after the end of the tool, and on a screen of more than 20,000 cells, no style is known */
   runs?: (([string, string])[])[];
 }
 
@@ -1091,7 +1091,7 @@ export interface SearchParams {
   pattern: string;
   /** only in these handles; in all of the session by default */
   ids?: string[];
-  /** the most lines to return */
+  /** the maximum number of lines to return */
   max_matches?: number;
 }
 
@@ -1129,7 +1129,7 @@ export interface SessionCloseParams {
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
-  /** the fate of live handles */
+  /** the policy for live handles */
   policy?: "abort";
 }
 
@@ -1163,7 +1163,7 @@ export interface ShutdownParams {
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
-  /** `abort` ends every handle within its grace, `refuse` fails when one lives */
+  /** `abort` ends every handle within its grace period, `refuse` fails if a handle is live */
   policy?: "abort" | "refuse";
 }
 
@@ -1221,7 +1221,7 @@ export interface StatusResult {
   socket: string;
   /** `stopping` during the shutdown */
   state: "running" | "stopping";
-  /** the containment of a handle's processes */
+  /** how a handle's processes are contained */
   containment: "cgroup" | "processes";
   /** open connections */
   connections: number;
@@ -1239,7 +1239,7 @@ export interface StatusResult {
   threads: number;
   /** bytes of output on disk */
   spooled: number;
-  /** parts of the configuration that were left out, with the reason */
+  /** parts of the configuration that are not used, with the reason */
   problems: Problem[];
   /** the open questions */
   questions?: OpenQuestion[];
@@ -1247,7 +1247,7 @@ export interface StatusResult {
   path?: string;
   /** true if a service manager has started the daemon */
   managed?: boolean;
-  /** the cache of an installer that the daemon's program is in, which may be emptied under it; absent for an installation */
+  /** the installer's cache that contains the daemon's program and can be emptied while it runs; absent for an installation */
   cache?: string;
   /** the address at which the WebSocket listens */
   websocket?: WebSocketInfo;
@@ -1282,9 +1282,9 @@ export interface Stopped {
   generation: number;
   /** since spawn; frozen at the stop */
   elapsed_ms: number;
-  /** requested bytes that are not returned: cut by `max_bytes`, or no longer kept */
+  /** requested bytes that are not returned: beyond `max_bytes`, or no longer kept */
   omitted?: number;
-  /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
+  /** with the view `answer`: bytes of the echo at the beginning, which are omitted */
   echoed?: number;
   /** the condition that ended the wait */
   waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
@@ -1294,11 +1294,11 @@ export interface Stopped {
   skipped?: string;
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
-  /** the act that it waits for, see Required acts; absent: `nothing` */
+  /** the action that it needs from a person, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
   size?: TerminalSize;
-  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, where that has a pipe of its own */
+  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, if it has its own pipe */
   stderr?: ([number, number])[];
   /** the cause of the end */
   ended_by: EndedBy;
@@ -1308,7 +1308,7 @@ export interface Stopped {
   error?: ToolError;
   /** beside an `error`: the unread output */
   content?: string;
-  /** beside a `result` or `error` of the tool's own: the text of the `view`, if there is any; `omitted` counts its missing bytes */
+  /** beside a `result` or `error` that the tool itself reported: the text of the `view`, if there is any; `omitted` counts its missing bytes */
   output?: string;
   /** the exit status of the process */
   exit?: Exit;
@@ -1336,9 +1336,9 @@ export interface SubscribeParams {
   from?: { [name: string]: number };
   /** `terminal`: the bytes are for a terminal emulator, without queries, see Bytes for a terminal */
   for?: "terminal";
-  /** with `for`: let writes of the clipboard (OSC 52) through */
+  /** with `for`: let writes to the clipboard (OSC 52) through */
   clipboard?: boolean;
-  /** the programs of `handles` wait while this reader of `bytes` is behind: see Subscriptions */
+  /** the programs of `handles` wait while this reader of `bytes` lags: see Subscriptions */
   backpressure?: boolean;
 }
 
@@ -1354,7 +1354,7 @@ export interface TerminalSize {
   rows: number;
   /** columns of the terminal */
   cols: number;
-  /** the name of the owner; absent once the owner has disconnected */
+  /** the name of the owner; absent after the owner has disconnected */
   client?: string;
   /** the owner is this connection */
   yours?: boolean;
@@ -1375,7 +1375,7 @@ export interface TimelineParams {
   id: string;
   /** the offset of a byte: points begin with the point of this byte */
   cursor?: number;
-  /** the most points to return; 1 is taken as 2, as the last point of a page begins the next */
+  /** the maximum number of points to return; 1 counts as 2, as the last point of a page begins the next */
   max_points?: number;
 }
 
@@ -1397,7 +1397,7 @@ export interface TimelineResult {
   initial_size?: [number, number];
   /** `[offset, ms, rows, cols]` each: the resizes of the terminal, the latest 1,024, from `cursor` up to the last point where there is `more` */
   resizes?: ([number, number, number, number])[];
-  /** `[offset, ms, size]` each: the inputs in characters or keys, likewise; none that was secret or not echoed */
+  /** `[offset, ms, size]` each: the inputs in characters or keys, likewise, without inputs that were secret or not echoed */
   inputs?: ([number, number, number])[];
 }
 
@@ -1417,7 +1417,7 @@ export interface ToolDescription {
   actions: string[];
   /** the tool's own parameters; of a stateful tool, those of spawn */
   parameters: ParameterInfo[];
-  /** what the tool may do, a sentence for each rule, after `Refused here:` with the reason where its rules would be refused in this root; absent for a tool without rules */
+  /** what the tool may do, a sentence for each rule, after `Refused here:` with the reason if its rules would be refused in this root; absent for a tool without rules */
   access?: string[];
 }
 
@@ -1435,7 +1435,7 @@ export interface ToolError {
 export interface ToolInfo {
   /** its name, in a form that the provider accepts */
   name: string;
-  /** the summary, for choosing a tool; the description where there is no summary */
+  /** the summary, for choosing a tool; the description if there is no summary */
   description: string;
   /** a JSON Schema */
   parameters: { [name: string]: unknown };
@@ -1453,7 +1453,7 @@ export interface ToolInfo {
   annotations?: Annotations;
 }
 
-/** Call a tool as an assistant does. With `action` among the arguments the call is that verb on a handle, else the tool runs to its end. The side that answers questions gets `context`, the tool its object `vars`; `env` is as for spawn. With the surface `verbs` the tool is one that `tools/list` gives for that surface; with the format `text` the reply is a text for a model. */
+/** Call a tool as an assistant does. With `action` among the arguments the call is that verb on a handle, else the tool runs to its end. The side that answers questions gets `context`, the tool its object `vars`; `env` is as for spawn. With the surface `verbs` the tool is one that `tools/list` gives for that surface; with the format `text` the reply is text for a model. */
 export interface ToolsCallParams {
   /** the session of the handles; by default the session that `initialize` named, else `default` */
   session?: string;
@@ -1461,17 +1461,17 @@ export interface ToolsCallParams {
   root?: string;
   /** the name of a tool, as `tools/list` shows it to the caller's provider */
   tool: string;
-  /** the model's arguments: an object, or the JSON text of one; `null` and an empty text stand for none. With `action` the call is that verb on a handle, see Calling tools */
+  /** the model's arguments: an object, or the JSON text of one; `null` and an empty string stand for none. With `action` the call is that verb on a handle, see Calling tools */
   arguments?: { [name: string]: unknown } | string | null;
   /** the caller's name for this call, generated by default. A retry with the same name starts nothing twice */
   call_id?: string;
-  /** context for the side that answers the tool's questions; only its `vars` are read: they stand in the tool's own context */
+  /** context for the side that answers the tool's questions; only its `vars` are read: they are added to the tool's own context */
   context?: unknown;
   /** as for `spawn` */
   env?: { [name: string]: string | null };
   /** the form in which handles are offered to a model: an `action` of each tool, or a tool for each verb */
   surface?: "actions" | "verbs";
-  /** `text`: the reply is a text for a model, of at most 8,000 bytes of output */
+  /** `text`: the reply is text for a model, of at most 8,000 bytes of output */
   format?: "json" | "text";
 }
 
@@ -1505,7 +1505,7 @@ export interface ToolsListParams {
   surface?: "actions" | "verbs";
 }
 
-/** The tools, by name, and the problems of tools left out for the provider. */
+/** The tools, by name, and the problems of tools that are not listed for the provider. */
 export interface ToolsListResult {
   /** the tools */
   tools: ToolInfo[];
@@ -1519,7 +1519,7 @@ export interface Truncated {
   bytes: number;
   /** returned bytes */
   kept: number;
-  /** a file with all output of the handle, or with a structured tool's result; it exists as long as the handle. `null`: there was no room for it, or more output is to come */
+  /** a file with all output of the handle, or with a structured tool's result; it exists as long as the handle. `null`: there was no room for it, or more output may follow */
   path: string | null;
   /** bytes that are not in that file either: the oldest, dropped when there were too many */
   omitted?: number;
@@ -1605,11 +1605,11 @@ export interface TurnEndParams {
   root?: string;
   /** the policy for all handles, instead of those of their tools */
   policy?: "abort" | "await" | "inquire" | "keep";
-  /** the time for awaited handles; a handle that still runs then is kept. An inquiry has the same time for its answer, and the handles to wait for then have it again */
+  /** the time for awaited handles; a handle that still runs after it is kept. An inquiry has the same time for its answer, and awaited handles then have it again */
   timeout_ms?: number;
   /** the side to answer the inquiry: `caller`, `assistant`, `user` (a person) */
   target?: "assistant" | "caller" | "user";
-  /** handed to the side that answers the inquiry */
+  /** passed to the side that answers the inquiry */
   context?: unknown;
 }
 
@@ -1654,9 +1654,9 @@ export interface Waiting {
   generation: number;
   /** since spawn; frozen at the stop */
   elapsed_ms: number;
-  /** requested bytes that are not returned: cut by `max_bytes`, or no longer kept */
+  /** requested bytes that are not returned: beyond `max_bytes`, or no longer kept */
   omitted?: number;
-  /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
+  /** with the view `answer`: bytes of the echo at the beginning, which are omitted */
   echoed?: number;
   /** the condition that ended the wait */
   waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
@@ -1666,11 +1666,11 @@ export interface Waiting {
   skipped?: string;
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
-  /** the act that it waits for, see Required acts; absent: `nothing` */
+  /** the action that it needs from a person, see Required acts; absent: `nothing` */
   needs?: "answer" | "decision" | "key" | "line" | "nothing" | "secret";
   /** the size of its terminal and the owner, in `handles/list` and `handle/state`, see Input */
   size?: TerminalSize;
-  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, where that has a pipe of its own */
+  /** with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, if it has its own pipe */
   stderr?: ([number, number])[];
   /** the text of the `view` */
   content: string;
@@ -1698,7 +1698,7 @@ export interface Methods {
   "spawn": { params: SpawnParams; result: HandleState };
   /** Read a handle's state and output. */
   "fetch": { params: FetchParams; result: HandleState };
-  /** Give a handle input, or an answer to its question. */
+  /** Send a handle input, or an answer to its question. */
   "apply": { params: ApplyParams; result: HandleState };
   /** End a handle and everything it started. */
   "abort": { params: AbortParams; result: HandleState };
@@ -1708,7 +1708,7 @@ export interface Methods {
   "handles/list": { params: HandlesListParams | undefined; result: HandlesListResult };
   /** Find lines in the output of handles. */
   "output/search": { params: SearchParams; result: SearchResult };
-  /** Return when the bytes of a handle's output were printed. */
+  /** Return the times at which the bytes of a handle's output were printed. */
   "output/timeline": { params: TimelineParams; result: TimelineResult };
   /** List the sessions. */
   "session/list": { params: Empty | undefined; result: SessionListResult };
@@ -1720,7 +1720,7 @@ export interface Methods {
   "turn/end": { params: TurnEndParams | undefined; result: TurnEndResult };
   /** Call a tool as an assistant does: a verb by `action`, else a complete run. */
   "tools/call": { params: ToolsCallParams; result: CalledPending | CalledRunning | CalledWaiting | CalledStopped | CalledAwait | CalledList | CalledText };
-  /** Take the notices that the next tools/call would carry. */
+  /** Take the notices that the next tools/call would return. */
   "notifications/drain": { params: DrainParams | undefined; result: NoticesResult };
   /** Receive states, output, screens or notices as they occur. */
   "subscribe": { params: SubscribeParams; result: SubscribeResult };
@@ -1740,7 +1740,7 @@ export interface Methods {
   "trust/revoke": { params: TrustRevokeParams; result: TrustRevokeResult };
   /** List the roots whose definitions are trusted. */
   "trust/list": { params: Empty | undefined; result: TrustListResult };
-  /** Ask a question of the client's own, and wait for the answer. */
+  /** Ask the client's question, and wait for the answer. */
   "inquiries/ask": { params: InquiriesAskParams; result: InquiriesAskResult };
   /** List the open questions of tools. */
   "inquiries/list": { params: InquiriesListParams | undefined; result: InquiriesListResult };
@@ -1752,7 +1752,7 @@ export interface Methods {
   "approvals/decide": { params: ApprovalsDecideParams; result: Empty };
   /** Ask the handle's driver for a secret; for the helper `haft-askpass` only. */
   "askpass": { params: AskpassParams; result: AskpassResult };
-  /** Report the daemon's figures and problems. */
+  /** Report the daemon's status and problems. */
   "daemon/status": { params: Empty | undefined; result: StatusResult };
   /** Reload configuration and definitions. */
   "daemon/reload": { params: Empty | undefined; result: ReloadResult };

@@ -81,9 +81,9 @@ class Decided(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         has_arguments = self.arguments is not UNSET
         if has_arguments != (self.decision == "edit"):
-            raise InvalidAnswer("`arguments` go with the decision `edit`, and with no other")
+            raise InvalidAnswer("only the decision `edit` has `arguments`")
         if self.decision == "edit" and self.remember is not UNSET:
-            raise InvalidAnswer("`edit` is for this one call, it cannot be remembered")
+            raise InvalidAnswer("`edit` applies to this call only and cannot be remembered")
         return self
 
 

@@ -34,7 +34,7 @@ def document(version: str) -> dict[str, Any]:
         "info": {
             "title": "haft",
             "version": version,
-            "description": "Holds running tools for assistants and editors: "
+            "description": "Keeps tools running for assistants and editors: "
             "spawn, fetch, apply, abort, await.",
         },
         "methods": [

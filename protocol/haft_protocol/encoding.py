@@ -29,7 +29,7 @@ _MARK = token_hex(16)
 """Stands for a long text; no text contains it."""
 
 _PIECE = 262_144
-"""Characters encoded at once, in a millisecond."""
+"""Characters encoded in one call, which takes a millisecond."""
 
 _encode = msgspec.json.Encoder(enc_hook=as_text).encode
 
@@ -38,7 +38,7 @@ def _encode_any(value: object) -> bytes:
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        # A file name that is no UTF-8 has surrogates.
+        # A file name that is not UTF-8 has surrogates.
         return _encode(_mend(msgspec.to_builtins(value, enc_hook=as_text)))
 
 
@@ -102,7 +102,7 @@ def _is_long(text: str) -> bool:
 def encode_long_reply(id_: bytes, result: object) -> list[bytes]:
     """Encode a success reply, a struct, so that other threads run between; return its parts."""
     if not isinstance(result, msgspec.Struct):
-        raise AssertionError("only a struct is long")
+        raise AssertionError(f"a long reply with a {type(result).__name__}, not a struct")
     texts = _long_texts(result)
     marks = dict.fromkeys(texts, _MARK)
     rest = encode_reply(id_, msgspec.structs.replace(result, **marks))

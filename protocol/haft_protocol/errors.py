@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .shortening import shorten
+
 __all__ = [
     "CODES",
     "RpcError",
     "action_not_supported",
     "approval_gone",
     "confined",
+    "escaped",
     "for_a_person",
     "handle_exists",
     "handle_not_found",
@@ -74,7 +77,7 @@ CODES: dict[str, int] = {
 _KINDS = {code: kind for kind, code in CODES.items()}
 
 _MAX_TEXT_BYTES = 512
-"""Bytes of a message, and of a text in `data`."""
+"""Bytes of a message, and of a string in `data`."""
 
 _MAX_PROBLEMS = 100
 _MAX_NAMED_HANDLES = 8
@@ -99,15 +102,29 @@ def _end(why: str) -> str:
 
 
 def shown(text: object, limit: int = 120) -> str:
-    """Quote `text` for a message: escaped, cut to about `limit` characters."""
+    """Quote `text` for a message: escaped, shortened to `limit` characters."""
+    return shorten(_quote(text, limit), limit)
+
+
+def escaped(text: str | bytes, limit: int = 120) -> str:
+    """Return `text` as `shown` does, without quotes.
+
+    >>> escaped("a\\nb"), escaped(b"running", 4)
+    ('a\\\\nb', 'run…')
+    """
+    return shorten(_quote(text, limit)[1:-1], limit)
+
+
+def _quote(text: object, limit: int) -> str:
+    """Return the quoted text, of which more than `limit` characters are not needed."""
     if isinstance(text, str | bytes) and len(text) > limit:
         text = text[: limit + 1]
     quoted = repr(text) if isinstance(text, str) and text.isprintable() else ascii(text)
-    return quoted if len(quoted) <= limit else quoted[: limit - 1] + "…"
+    return quoted.removeprefix("b") if isinstance(text, bytes) else quoted
 
 
 class RpcError(Exception):
-    """Error reply. `data` always holds `kind`; message and texts are cut to 512 bytes.
+    """Error reply. `data` always holds `kind`; the message and the strings in `data` are cut to 512 bytes.
 
     >>> error = RpcError("handle_not_found", "There is no handle 'build'.", id="build")
     >>> error.code, error.data
@@ -152,14 +169,14 @@ def method_not_found(name: str) -> RpcError:
 
 def invalid_params(why: str, **data: Any) -> RpcError:
     """Refuse params; `why` names the field."""
-    return RpcError("invalid_params", f"The params do not fit: {_end(why)}.", **data)
+    return RpcError("invalid_params", f"The params are invalid: {_end(why)}.", **data)
 
 
 def internal(incident: str) -> RpcError:
     """Report a fault of the daemon; `incident` is its key in the log."""
     return RpcError(
         "internal_error",
-        f"haftd failed on this request; its log says more under {incident}.",
+        f"haftd failed on this request; its log has the details under {incident}.",
         incident=incident,
     )
 
@@ -167,7 +184,7 @@ def internal(incident: str) -> RpcError:
 def request_cancelled() -> RpcError:
     return RpcError(
         "request_cancelled",
-        "The request was cancelled by `$/cancelRequest`; a handle that it only waited for lives on.",
+        "The request was cancelled by `$/cancelRequest`; a handle that it only waited for keeps running.",
     )
 
 
@@ -193,7 +210,7 @@ def handle_not_found(
 
 def _other_handles(ids: Sequence[str]) -> str:
     if not ids:
-        return ", nor any other; `spawn` starts one"
+        return "; it has none. `spawn` starts one"
     named = ", ".join(map(shown, ids[:_MAX_NAMED_HANDLES]))
     more = len(ids) - _MAX_NAMED_HANDLES
     return f"; those there are: {named}" + (
@@ -205,7 +222,7 @@ def mark_not_found() -> RpcError:
     """Refuse a mark of no live handle, or of another handle's process."""
     return RpcError(
         "handle_not_found",
-        "This process belongs to no running tool of that mark; only what a tool itself runs may ask.",
+        "This process belongs to no running tool with that mark; only processes of a tool may ask.",
     )
 
 
@@ -213,7 +230,7 @@ def question_gone(handle: str, question: str) -> RpcError:
     """Refuse an answer to a closed question; the handle got no input."""
     return RpcError(
         "invalid_answer",
-        f"Handle {shown(handle)} does not ask the question {shown(question)} now; `fetch` shows its state.",
+        f"Handle {shown(handle)} is not asking the question {shown(question)}; `fetch` shows its state.",
         id=handle,
         question=question,
     )
@@ -222,8 +239,7 @@ def question_gone(handle: str, question: str) -> RpcError:
 def inquiry_gone(inquiry: str, session: str) -> RpcError:
     return RpcError(
         "invalid_answer",
-        f"Nothing is asked now under the id {shown(inquiry)} in session {shown(session)}; "
-        "`inquiries/list` shows what is.",
+        f"No inquiry with the id {shown(inquiry)} is open in session {shown(session)}; `inquiries/list` shows the open ones.",
         inquiry_id=inquiry,
         session=session,
     )
@@ -232,8 +248,7 @@ def inquiry_gone(inquiry: str, session: str) -> RpcError:
 def for_a_person(question: str) -> RpcError:
     return RpcError(
         "invalid_answer",
-        f"The question {shown(question)} is asked of a person, so an assistant's answer is not "
-        "taken; it is still open, wait until a person has answered it.",
+        f"The question {shown(question)} is for a person, so an assistant's answer is not accepted; it is still open; wait until a person has answered it.",
         question=question,
     )
 
@@ -242,7 +257,7 @@ def inquiry_failed(handle: str, why: str) -> RpcError:
     """Report that a question outside the program's input gets no answer."""
     return RpcError(
         "invalid_answer",
-        f"What is asked for handle {shown(handle)} cannot be answered: {_end(why)}.",
+        f"The inquiry for handle {shown(handle)} cannot be answered: {_end(why)}.",
         id=handle,
     )
 
@@ -258,7 +273,7 @@ def unanswered(question: str, why: str) -> RpcError:
 def handle_exists(handle: str, session: str, state: str) -> RpcError:
     return RpcError(
         "handle_exists",
-        f"Handle {shown(handle)} is taken in session {shown(session)} ({state}); choose another id, or end it first by `abort`.",
+        f"Handle {shown(handle)} is taken in session {shown(session)} ({state}); choose another id, or end it first with `abort`.",
         id=handle,
         session=session,
         state=state,
@@ -308,7 +323,7 @@ def input_refused(tool: str, why: str) -> RpcError:
     """Refuse a valid input that this handle cannot take now; none was written."""
     return RpcError(
         "action_not_supported",
-        f"The input cannot be given: {_end(why)}.",
+        f"The input was refused:  {_end(why)}.",
         tool=tool,
         action="apply",
     )
@@ -327,7 +342,7 @@ def invalid_arguments(tool: str, problems: Sequence[dict[str, str]]) -> RpcError
     stop = "" if listed.endswith("?") else "."
     return RpcError(
         "invalid_arguments",
-        f"The arguments of {shown(tool)} do not fit: {listed}{stop}",
+        f"The arguments of {shown(tool)} are invalid: {listed}{stop}",
         tool=tool,
         problems=kept,
         **more,
@@ -341,8 +356,7 @@ def not_authorized(why: str) -> RpcError:
 def read_only(method: str) -> RpcError:
     return RpcError(
         "not_authorized",
-        f"This connection is read-only, as its `initialize` asked, and `{method}` is for changes; "
-        "call it on another connection.",
+        f"This connection is read-only, as requested by its `initialize`, and `{method}` makes changes; call it on another connection.",
         read_only=True,
         method=method,
     )
@@ -351,14 +365,14 @@ def read_only(method: str) -> RpcError:
 def confined(action: str, handle: str | None, session: str | None) -> RpcError:
     """Refuse an action of a tool's process, whose `handle` and `session` may be unknown (None)."""
     if handle is None or session is None:
-        where = "haftd has started this program, and nothing shows for which handle"
+        where = "haftd has started this program, but it cannot be told for which handle"
         data = {}
     else:
         where = f"This program runs in handle {shown(handle)} of session {shown(session)}"
         data = {"handle": handle, "session": session}
     return RpcError(
         "not_authorized",
-        f"{where}, so it cannot {action}: a person does it, in a terminal of their own or in `haft shell`.",
+        f"{where}, so it cannot {action}: a person must do it, in their own terminal or in `haft shell`.",
         **data,
     )
 
@@ -367,8 +381,7 @@ def peer_gone() -> RpcError:
     """Refuse a process that has ended or hides its connection."""
     return RpcError(
         "not_authorized",
-        "haftd cannot tell which process has connected: it has ended, or hides what it has open; connect "
-        "again, over the Unix socket if this is a WebSocket.",
+        "haftd cannot identify the process that connected: it has ended, or hides its open files; connect again, over the Unix socket if this is a WebSocket.",
     )
 
 
@@ -388,8 +401,7 @@ def not_approved(tool: str, action: str, why: str) -> RpcError:
 def approval_gone(approval: str, session: str) -> RpcError:
     return RpcError(
         "invalid_answer",
-        f"Nothing waits for approval under the id {shown(approval)} in session {shown(session)}; "
-        "`approvals/list` shows what does.",
+        f"No action with the id {shown(approval)} awaits approval in session {shown(session)}; `approvals/list` shows those that do.",
         approval_id=approval,
         session=session,
     )
@@ -398,7 +410,7 @@ def approval_gone(approval: str, session: str) -> RpcError:
 def handle_stopped(handle: str, state: object) -> RpcError:
     return RpcError(
         "handle_stopped",
-        f"Handle {shown(handle)} has ended; `fetch` still reads it. Start it again to go on.",
+        f"Handle {shown(handle)} has ended; `fetch` still reads it. To continue, start it again.",
         id=handle,
         state=state,
     )
@@ -412,7 +424,7 @@ def limit_exceeded(limit: str, value: int, subject: str) -> RpcError:
 
 def invalid_answer(why: str) -> RpcError:
     return RpcError(
-        "invalid_answer", f"The answer does not fit: {_end(why)}; the question is still open."
+        "invalid_answer", f"The answer is invalid: {_end(why)}; the question is still open."
     )
 
 
@@ -422,7 +434,8 @@ def spawn_failed(why: str, **data: Any) -> RpcError:
 
 def shutting_down() -> RpcError:
     return RpcError(
-        "shutting_down", "haftd is shutting down and starts nothing new; try again when it is back."
+        "shutting_down",
+        "haftd is shutting down and starts nothing new; try again when it is running again.",
     )
 
 
@@ -433,8 +446,8 @@ def untrusted_tool(tool: str, root: str, file: str, *, changed: bool) -> RpcErro
     state = "has changed since it was trusted" if changed else "is not trusted"
     return RpcError(
         "untrusted_root",
-        f"There is no tool {shown(tool)} as long as `{_cut(file, 200)}`, which speaks of it, {state}: "
-        f"a person has to look at what it would run, with `haft trust {_cut(quote(root), 200)}`.",
+        f"There is no tool {shown(tool)} as long as `{_cut(file, 200)}`, which defines it, {state}: "
+        f"a person must review what it would run, with `haft trust {_cut(quote(root), 200)}`.",
         file=file,
         root=root,
     )
@@ -456,7 +469,7 @@ def unsupported_source(tool: str, source: str, why: str) -> RpcError:
 def unsupported_runtime(tool: str, runtime: str, why: str) -> RpcError:
     return RpcError(
         "unsupported_runtime",
-        f"Tool {shown(tool)} wants the runtime {shown(runtime)}, which cannot be used here: {_end(why)}.",
+        f"Tool {shown(tool)} needs the runtime {shown(runtime)}, which cannot be used here: {_end(why)}.",
         tool=tool,
         runtime=runtime,
     )

@@ -15,14 +15,14 @@ __all__ = ["Framer", "encode_headers", "encode_lines"]
 
 _BLANK = b" \t\r\n"
 _LINE_END = 0x0A
-"""A number: Python looks for a byte seven times as fast as for a text of one byte."""
+"""An integer: Python finds an integer's byte seven times as fast as a `bytes` of length 1."""
 _MAX_HEADER_BYTES = 4096
 _MAX_DIGITS = 18
 _USUAL = b"Content-Length: "
 
 
 def encode_lines(message: bytes, *more: bytes) -> bytes:
-    """Frame one message, perhaps in parts, as a line; line ends inside become blanks."""
+    """Frame one message, which may be in parts, as a line; line ends inside become spaces."""
     if more:
         return b"".join((*map(_on_one_line, (message, *more)), b"\n"))
     return (_on_one_line(message) if _LINE_END in message else message) + b"\n"
@@ -68,7 +68,7 @@ class Framer:
         return bool(self._buffer) or self._missing >= 0
 
     def frame(self, message: bytes, *more: bytes) -> bytes:
-        """Frame one message, perhaps in parts, as the peer does; as a line until known."""
+        """Frame one message, which may be in parts, as the peer does; as a line until that is known."""
         if self.kind == "headers":
             return encode_headers(message, *more)
         return encode_lines(message, *more) if more else encode_lines(message)
@@ -178,7 +178,7 @@ class Framer:
         Sets `_missing` once the block is complete and valid.
         """
         buffer = self._buffer
-        seam = min(len(buffer), 3)  # the blank line may lie across two reads
+        seam = min(len(buffer), 3)  # the blank line may span two reads
         piece = data[at : at + _MAX_HEADER_BYTES]
         if seam:
             piece = bytes(buffer[-seam:]) + piece
@@ -194,7 +194,7 @@ class Framer:
                 f"the header block does not end within {_MAX_HEADER_BYTES} bytes"
             )
         elif b"\n\n" in piece:
-            self.fault = parse_error("header lines end in CR LF")
+            self.fault = parse_error("header lines must end in CR LF")
         if self.fault is not None:
             buffer.clear()
             return len(data)
@@ -215,14 +215,14 @@ class Framer:
         for line in lines:
             name, colon, value = line.partition(b":")
             if not colon or b"\n" in line or not name.strip():
-                self.fault = parse_error(f"{shown(line, 60)[1:]} is not a header line")
+                self.fault = parse_error(f"{shown(line, 60)} is not a header line")
                 return -1
             if name.strip().lower() != b"content-length":
                 continue
             value = value.strip()
             if digits is not None or not value.isdigit():
                 self.fault = parse_error(
-                    f"`Content-Length` is given once, in digits, not {shown(value, 40)[1:]}"
+                    f"`Content-Length` must be given once, in digits, not {shown(value, 40)}"
                 )
                 return -1
             digits = value

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from .errors import RpcError, invalid_params, shown
+from .shortening import shorten
 
 __all__ = ["SIGNALS", "Input", "InputKind", "Mouse", "MouseAction", "read_input"]
 
@@ -48,14 +49,14 @@ class Mouse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def __post_init__(self) -> None:
         if len(set(self.mods)) < len(self.mods):
-            raise ValueError("`mods` names each of its keys once")
+            raise ValueError("`mods` must name each key once")
         if self.button is not None and self.action.startswith("scroll"):
             raise ValueError("a scroll has no button")
 
 
 class Input(msgspec.Struct, frozen=True):
-    """One valid input; only the fields of its `kind` are set. Typed input may have `rows` and `cols`
-    besides: the size that a terminal takes just before."""
+    """One valid input; only the fields of its `kind` are set. Typed input may also have `rows`
+    and `cols`, the size that the terminal gets just before the input."""
 
     kind: InputKind
     text: str = ""
@@ -80,12 +81,12 @@ def read_input(form: object) -> Input:
     kinds = [key for key in form if key != "secret"]
     unknown = [key for key in kinds if key not in _READERS]
     if unknown:
-        raise _invalid(f"unknown field {shown(unknown[0])}; it is {_FORMS}")
+        raise _invalid(f"unknown field {shown(unknown[0])}; it must be {_FORMS}")
     if len(kinds) != 1:
-        raise _invalid(f"it has {' and '.join(kinds) or 'no kind'}; it is {_FORMS}")
+        raise _invalid(f"it has {' and '.join(kinds) or 'no kind'}; it must be {_FORMS}")
     secret = form.get("secret", False)
     if not isinstance(secret, bool):
-        raise _invalid("`secret` is true or false")
+        raise _invalid("`secret` must be true or false")
     return _READERS[kinds[0]](form[kinds[0]], secret)
 
 
@@ -105,7 +106,7 @@ def _bytes(value: object, secret: bool) -> Input:
     except ValueError:
         data = None
     if data is None:
-        raise _invalid("`bytes` is base64, for a program on a pipe")
+        raise _invalid("`bytes` must be base64, and is for a program on a pipe")
     return Input(kind="bytes", data=data, secret=secret)
 
 
@@ -123,7 +124,7 @@ def _keys(value: object, secret: bool) -> Input:
         raise _invalid(f"`keys` has at most {_MAX_KEYS} names; use `paste` for a longer text")
     for key in value:
         if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY_CHARS:
-            raise _invalid(f"each of `keys` is a key name of 1 to {_MAX_KEY_CHARS} characters")
+            raise _invalid(f"each of `keys` must be a key name of 1 to {_MAX_KEY_CHARS} characters")
     return Input(kind="keys", keys=tuple(value), secret=secret)
 
 
@@ -132,9 +133,9 @@ def _mouse(value: object, secret: bool) -> Input:
         mouse = msgspec.convert(value, Mouse)
     except msgspec.ValidationError as wrong:
         raise _invalid(
-            '`mouse` is {"row": n, "col": n, "action": "click" | "press" | "release" | "move" | '
+            '`mouse` must be {"row": n, "col": n, "action": "click" | "press" | "release" | "move" | '
             '"scroll_up" | "scroll_down"}, with "button": "left" | "middle" | "right" and "mods": '
-            f'["shift", "ctrl", "meta"] beside them; {str(wrong)[:200]}'
+            f'["shift", "ctrl", "meta"] beside them; {shorten(str(wrong), 200)}'
         ) from None
     return Input(kind="mouse", mouse=mouse, secret=secret)
 
@@ -148,17 +149,17 @@ def _eof(value: object, secret: bool) -> Input:
 def _signal(value: object, secret: bool) -> Input:
     name = value.upper().removeprefix("SIG") if isinstance(value, str) else ""
     if name not in SIGNALS:
-        raise _invalid(f"`signal` is one of {', '.join(sorted(SIGNALS))}")
+        raise _invalid(f"`signal` must be one of {', '.join(sorted(SIGNALS))}")
     return Input(kind="signal", signal=name, secret=secret)
 
 
 def _resize(value: object, secret: bool) -> Input:
     if not isinstance(value, dict) or value.keys() != {"rows", "cols"}:
-        raise _invalid('`resize` is {"rows": n, "cols": n}')
+        raise _invalid('`resize` must be {"rows": n, "cols": n}')
     for key, most in (("rows", _MAX_ROWS), ("cols", _MAX_COLS)):
         number = value[key]
         if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= most:
-            raise _invalid(f"`resize.{key}` is an integer from 1 to {most}")
+            raise _invalid(f"`resize.{key}` must be an integer from 1 to {most}")
     return Input(kind="resize", rows=value["rows"], cols=value["cols"], secret=secret)
 
 

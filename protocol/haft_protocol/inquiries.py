@@ -55,7 +55,7 @@ Target = Literal["caller", "assistant", "user"] | dict[str, Any]
 
 class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """An open question. `target` is `caller`, unless the definition has `assistant`, `user` (a
-    person only) or a table. `schema` is the answer's, `context` that of the `tools/call`. The
+    person only) or a table. `schema` is the answer's schema, `context` the `context` of the `tools/call`. The
     daemon's question at a turn's end has no `handle` and no `call_id`. `refused`: why the client's
     previous answer was invalid."""
 
@@ -183,7 +183,7 @@ def read_remembered_answer(inquiry: Inquiry, reply: object) -> tuple[Answer, Rem
 def check_remember(inquiry: Inquiry, remember: Remember | UnsetType) -> None:
     """Raise `InvalidAnswer` if `remember` is set for an answer that cannot be kept."""
     if remember is not UNSET and not inquiry.can_be_remembered:
-        reason = "a secret" if inquiry.is_secret else "what a model is asked"
+        reason = "a secret" if inquiry.is_secret else "asked of a model"
         if inquiry.handle is UNSET:
             reason = "for this once"
         raise InvalidAnswer(
@@ -222,7 +222,7 @@ class InquiriesAnswerParams(Params, frozen=True, kw_only=True):
 
 
 class InquiriesAskParams(Params, frozen=True, kw_only=True):
-    """Ask a question of the client's own, and wait for the answer. The candidates are those of a
+    """Ask the client's question, and wait for the answer. The candidates are the same as for a
     tool's question, except this client. Cancelling the call or closing the connection withdraws the
     question."""
 

@@ -120,7 +120,7 @@ def decode_text(text: str) -> Any:
         while not counter.step():
             pass
         if counter.count.values > MAX_VALUES:
-            raise TooManyValues(f"it holds more than {MAX_VALUES} names and values")
+            raise TooManyValues(f"it has more than {MAX_VALUES} names and values")
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:

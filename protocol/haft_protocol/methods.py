@@ -233,7 +233,7 @@ METHODS: dict[str, Method] = {
             reads_only=True,
         ),
         Method(
-            "apply", ApplyParams, HandleState, "Give a handle input, or an answer to its question."
+            "apply", ApplyParams, HandleState, "Send a handle input, or an answer to its question."
         ),
         Method("abort", AbortParams, HandleState, "End a handle and everything it started."),
         Method(
@@ -261,7 +261,7 @@ METHODS: dict[str, Method] = {
             "output/timeline",
             TimelineParams,
             TimelineResult,
-            "Return when the bytes of a handle's output were printed.",
+            "Return the times at which the bytes of a handle's output were printed.",
             reads_only=True,
         ),
         Method(
@@ -294,7 +294,7 @@ METHODS: dict[str, Method] = {
             "notifications/drain",
             DrainParams,
             NoticesResult,
-            "Take the notices that the next tools/call would carry.",
+            "Take the notices that the next tools/call would return.",
         ),
         Method(
             "subscribe",
@@ -355,7 +355,7 @@ METHODS: dict[str, Method] = {
             "inquiries/ask",
             InquiriesAskParams,
             InquiriesAskResult,
-            "Ask a question of the client's own, and wait for the answer.",
+            "Ask the client's question, and wait for the answer.",
         ),
         Method(
             "inquiries/list",
@@ -388,7 +388,7 @@ METHODS: dict[str, Method] = {
             "daemon/status",
             Empty,
             StatusResult,
-            "Report the daemon's figures and problems.",
+            "Report the daemon's status and problems.",
             reads_only=True,
         ),
         Method("daemon/reload", Empty, ReloadResult, "Reload configuration and definitions."),

@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 from .handles import AwaitResult
 from .inquiries import Inquiry
 from .questions import Boolean, Form, Question, Secret, Select
+from .shortening import shorten
 from .states import (
     HandleState,
     InputWanted,
@@ -94,14 +95,13 @@ def list_text(rows: Iterable[Mapping[str, Any]], held: Container[str] = ()) -> s
         age = _age(float(row["age_s"]))
         head = ", ".join([_condition(state, is_held=state.id in held), age, *_wants(state)])
         command = _printable(str(row["command"] or row["tool"]))
-        lines.append(f"{state.id}: {head}: {_shortened(command, MAX_COMMAND)}")
+        lines.append(f"{state.id}: {head}: {shorten(command, MAX_COMMAND)}")
     return "\n".join(lines) or "no handles"
 
 
 def notices_text(notices: Iterable[Notice]) -> str:
     return "\n".join(
-        f"[{notice.level}] {_shortened(_printable(notice.message), MAX_NOTICE)}"
-        for notice in notices
+        f"[{notice.level}] {shorten(_printable(notice.message), MAX_NOTICE)}" for notice in notices
     )
 
 
@@ -143,7 +143,7 @@ def _wants(state: HandleState) -> list[str]:
     if not isinstance(state, Running) or not isinstance(state.input_wanted, InputWanted):
         return []
     reads = _READS[state.input_wanted.kind]
-    return [reads if state.input_wanted.certain else f"seems idle, perhaps {reads}"]
+    return [reads if state.input_wanted.certain else f"seems idle, possibly {reads}"]
 
 
 def _body(state: HandleState) -> str:
@@ -176,7 +176,7 @@ def _error_text(error: ToolError) -> str:
         del lines[-1]
     if len(lines) > MAX_TRACE:
         lines = ["…", *lines[-MAX_TRACE:]]
-    return "\n".join([error.message, *(_shortened(line, MAX_NOTICE) for line in lines)])
+    return "\n".join([error.message, *(shorten(line, MAX_NOTICE) for line in lines)])
 
 
 def _prompt(state: HandleState) -> str:
@@ -248,7 +248,7 @@ def _example(question: Question) -> tuple[Any, str]:
                 f"{name}: one of {_listed(choice.options)}" for name, choice in fields.items()
             )
             return chosen, f"an object ({named})"
-    return "…", "a text"
+    return "…", "a string"
 
 
 def _listed(options: Iterable[object]) -> str:
@@ -269,10 +269,6 @@ def _printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else " " for c in text)
-
-
-def _shortened(text: str, max_chars: int) -> str:
-    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 
 _SPECIAL = re.compile(r"[\\`*_\[\]<>&|~$!]")
@@ -314,7 +310,7 @@ def _escaped(text: str) -> str:
 
 def _visible(text: str, max_chars: int) -> str:
     """Return one line, with invisible and reordering characters escaped."""
-    text = text if len(text) <= max_chars else text[: max_chars - 1] + "…"
+    text = shorten(text, max_chars)
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -1,4 +1,4 @@
-"""Params of every method, frozen, without unknown fields; bounds stand in the types."""
+"""Params of every method, frozen, without unknown fields; bounds are in the types."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ else:
 class Params(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Params common to all methods. `session` defaults to that of `initialize` on this connection,
+    """Params common to all methods. `session` defaults to the session of `initialize` on this connection,
     else `default`."""
 
     session: Id | UnsetType = UNSET
@@ -72,7 +72,7 @@ class Params(
 
 
 class Empty(Params, frozen=True, kw_only=True):
-    """A method without params of its own."""
+    """Params of a method that has no further ones."""
 
 
 SessionOrAll = Annotated[

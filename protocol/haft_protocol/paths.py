@@ -122,7 +122,7 @@ def modules_folder(env: Mapping[str, str]) -> str:
 
 
 def cache_above(prefix: str, exists: Callable[[str], bool]) -> str | None:
-    """Return the cache that the Python environment `prefix` stands in, None if it was installed to stay.
+    """Return the cache that contains the Python environment `prefix`, None if it was installed to stay.
 
     A cache is marked by a file of the Cache Directory Tagging Specification. uv and pipx also mark each
     environment, so a mark in `prefix` itself does not count.
@@ -187,7 +187,9 @@ def _home(env: Mapping[str, str], name: str, below: str) -> str:
 
 def _checked(name: str, path: str) -> str:
     if "\0" in path:
-        raise PathError(f"{name} has a NUL byte in it; an abstract socket is open to every user")
+        raise PathError(
+            f"{name} has a NUL byte in it; an abstract socket would be open to every user"
+        )
     if not path.startswith("/") or path.endswith("/"):
         raise PathError(f"{name} must be the absolute path of a socket, not {path!r}")
     length = len(os.fsencode(path))

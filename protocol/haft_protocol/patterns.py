@@ -32,12 +32,12 @@ def configure(options: Any) -> None:
 def check_size(pattern: _Sized) -> None:
     """Raise `InvalidPattern` for an expression that would slow searches down."""
     if pattern.programsize > MAX_INSTRUCTIONS:
-        raise InvalidPattern("it is too large, use smaller repetition counts")
+        raise InvalidPattern("it is too large; use smaller repetition counts")
 
 
 def invalid(error: Exception, *, added: str = "") -> InvalidPattern:
-    """Return the error for an `re2.error`, whose message repeats the expression behind `added`."""
+    """Return the error for an `re2.error`, whose message repeats the expression after `added`."""
     message = error.args[0] if error.args else b""
     reason = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
     reason = reason.replace(added, "", 1) if added else reason
-    return InvalidPattern(f"{reason} (it takes RE2's syntax: no look-around, no back references)")
+    return InvalidPattern(f"{reason} (the syntax is RE2's: no look-around, no back references)")

@@ -114,7 +114,7 @@ class PushedForgotten(msgspec.Struct, frozen=True):
 
 
 class InquiryClosed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A question is answered, failed or withdrawn. `question` tells apart the questions of one call."""
+    """A question is answered, failed or withdrawn. `question` distinguishes the questions of one call."""
 
     subscription: str
     session: str

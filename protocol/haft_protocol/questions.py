@@ -95,7 +95,7 @@ def _read_answer_type(form: object) -> AnswerType:
     answer_type: AnswerType = msgspec.convert(form, AnswerType)
     match answer_type:
         case Select(options=()):
-            raise msgspec.ValidationError("a question to select from has no `options`")
+            raise msgspec.ValidationError("a selection has no `options`")
         case Form(fields=fields) if not fields:
             raise msgspec.ValidationError("a form has no `fields`")
         case Form(fields=fields):
@@ -108,7 +108,9 @@ def _read_answer_type(form: object) -> AnswerType:
 def read_question(form: object) -> Question:
     """Read a question of either generation; raise `msgspec.ValidationError`."""
     if not isinstance(form, dict):
-        raise msgspec.ValidationError("a question is an object with `id`, `text` and `answer_type`")
+        raise msgspec.ValidationError(
+            "a question must be an object with `id`, `text` and `answer_type`"
+        )
     fields = {k: form[k] for k in ("id", "text", "pre_amble", "default") if k in form}
     if "answer_type" not in form:
         raise msgspec.ValidationError("the question has no `answer_type`")
@@ -162,9 +164,9 @@ def _check_form(id: str, fields: dict[str, Choice], value: object) -> Answer:
         )
     wrong = []
     if missing := [name for name in fields if name not in value]:
-        wrong.append(f"nothing is said of {_listed(missing)}")
+        wrong.append(f"missing: {_listed(missing)}")
     if unknown := [name for name in value if name not in fields]:
-        wrong.append(f"there is no {_listed(unknown)} in it")
+        wrong.append(f"unknown: {_listed(unknown)}")
     wrong += [
         f"`{name}` takes one of {_listed(choice.options)}"
         for name, choice in fields.items()

@@ -63,7 +63,7 @@ class PingResult(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file or definition left out, and the reason; or a setting that waits for the next start."""
+    """A file or definition that is not used, and the reason; or a setting that waits for the next start."""
 
     file: str
     key: str

@@ -55,7 +55,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
 
 
 class Invalid(msgspec.Struct, frozen=True):
-    """Element that is no request and gets `error`; `id` is null where unusable."""
+    """Element that is not a request and gets `error`; `id` is null where unusable."""
 
     error: RpcError
     id: bytes
@@ -149,7 +149,7 @@ def read_message(
         return ParseFault(_malformed(fault, message))
     except RecursionError:
         return ParseFault(
-            parse_error(f"it is nested far too deeply, the limit `max_nesting` is {max_nesting}")
+            parse_error(f"it is nested too deeply: the limit `max_nesting` is {max_nesting}")
         )
     except MemoryError:
         return ParseFault(parse_error("it takes more memory than there is"))
@@ -178,7 +178,7 @@ def _read_batch(message: bytes, max_batch: int, max_nesting: int) -> Message:
         batch = _batch_decoder(max_batch).decode(message)
     except msgspec.ValidationError:
         return ParseFault(
-            limit_exceeded("max_batch", max_batch, "The batch has too many requests, none was run")
+            limit_exceeded("max_batch", max_batch, "The batch has too many requests; none was run")
         )
     elements: list[Element] = []
     for raw in msgspec.structs.astuple(batch):
@@ -188,7 +188,9 @@ def _read_batch(message: bytes, max_batch: int, max_nesting: int) -> Message:
         if element.startswith(b"{"):
             elements.append(_read_element(element, max_nesting))
         else:
-            elements.append(Invalid(invalid_request("each element of a batch is an object"), NULL))
+            elements.append(
+                Invalid(invalid_request("each element of a batch must be an object"), NULL)
+            )
     if not elements:
         return ParseFault(invalid_request("the batch is empty"))
     return Batch(tuple(elements))
@@ -235,7 +237,7 @@ _VERSION_RULE = '`jsonrpc` must be "2.0"'
 
 
 def _is_usable_id(id_: bytes) -> bool:
-    """True if JSON `id_` is an integer (no float), a text, or null."""
+    """True if JSON `id_` is an integer (not a float), a string, or null."""
     if id_.startswith(b'"'):
         if len(id_) - 2 <= _MAX_ID_BYTES:
             return True
@@ -247,7 +249,7 @@ def _is_usable_id(id_: bytes) -> bool:
 
 
 def _refuse(loose: _LooseEnvelope) -> Element:
-    """Return the fault of an object with a `method` or `jsonrpc` that is no text."""
+    """Return the fault of an object with a `method` or `jsonrpc` that is not a string."""
     id_ = NULL if loose.id is UNSET else bytes(loose.id)
     if not _is_usable_id(id_):
         id_ = NULL

@@ -47,7 +47,7 @@ Needs = Literal["nothing", "answer", "decision", "line", "key", "secret"]
 Waited = Literal["immediate", "output", "input", "matched", "quiet", "stopped", "deadline"]
 
 
-SUSPENDED_HINT = 'A signal has stopped the program; the input {"signal": "CONT"} lets it go on, and abort ends it.'
+SUSPENDED_HINT = 'A signal has stopped the program; the input {"signal": "CONT"} continues it, and abort ends it.'
 
 
 class Base64(str):
@@ -111,7 +111,7 @@ class TerminalSize(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 StyledRows = tuple[tuple[tuple[str, str], ...], ...]
-"""Rows of runs: a text, and the parameters of the SGR sequence (ECMA-48) of its style, empty for none."""
+"""Rows of runs: each a pair of text and the parameters of the SGR sequence (ECMA-48) of its style, empty for none."""
 
 
 class Screen(msgspec.Struct, frozen=True, omit_defaults=True):

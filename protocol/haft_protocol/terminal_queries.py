@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 # Processes choose the output, so these never backtrack: repetitions are possessive and of one
-# class; only that of an Escape's own run contains an Escape.
+# class; only the repetition for a run of Escapes contains an Escape.
 SEQUENCE = re.compile(
     rb"\x05"
     rb"|(?<!\x1b)\x1b++(?:"
@@ -113,7 +113,7 @@ _END_OF_STRING = re.compile(rb"\x07|\x1b\\|\x1b(?!\Z)")
 
 
 class FilteredBytes(msgspec.Struct, frozen=True, gc=False):
-    """Bytes without queries, the count of bytes filtered, and whether a filtered string goes on."""
+    """Bytes without queries, the count of bytes filtered, and True if a filtered string continues."""
 
     data: bytes
     size: int
@@ -121,7 +121,7 @@ class FilteredBytes(msgspec.Struct, frozen=True, gc=False):
 
 
 def filter_bytes(data: bytes, *, clipboard: bool = False, final: bool = False) -> FilteredBytes:
-    """Filter queries; the data after `size` are incomplete. `final` filters these, too."""
+    """Filter queries; the data after `size` are incomplete. `final` also filters these."""
     held = held_back(data)
     done = data[: len(data) - held]
     is_open = False

@@ -54,7 +54,7 @@ class ToolsCallParams(Params, frozen=True, kw_only=True):
     """Call a tool as an assistant does. With `action` among the arguments the call is that verb on
     a handle, else the tool runs to its end. The side that answers questions gets `context`, the
     tool its object `vars`; `env` is as for spawn. With the surface `verbs` the tool is one that
-    `tools/list` gives for that surface; with the format `text` the reply is a text for a model."""
+    `tools/list` gives for that surface; with the format `text` the reply is text for a model."""
 
     tool: str
     arguments: ArgumentsOrText = msgspec.field(default_factory=dict)
@@ -95,7 +95,7 @@ def _read_arguments(tool: str, text: str) -> dict[str, Any]:
 
 
 class DrainParams(Params, frozen=True, kw_only=True):
-    """Take the session's notices, with `markdown` also as a text."""
+    """Take the session's notices, with `markdown` also as text."""
 
     format: Literal["json", "markdown"] = "json"
 
@@ -141,7 +141,7 @@ class ToolInfo(msgspec.Struct, frozen=True):
 
 
 class ToolsListResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The tools, by name, and the problems of tools left out for the provider."""
+    """The tools, by name, and the problems of tools that are not listed for the provider."""
 
     tools: tuple[ToolInfo, ...]
     problems: tuple[Problem, ...] = ()

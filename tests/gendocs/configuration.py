@@ -20,7 +20,7 @@ BEGIN = "<!-- From here on: made by `python -m tests.gendocs`. -->"
 
 MEANINGS: dict[str, str] = {
     "daemon.max_message": "longest message; a longer one is refused and its connection closed",
-    "daemon.max_nesting": "levels of lists and objects in a message",
+    "daemon.max_nesting": "levels of arrays and objects in a message",
     "daemon.max_values": "values in a message",
     "daemon.max_batch": "requests in one batch",
     "daemon.max_connections": "connections at a time",
@@ -61,7 +61,7 @@ MEANINGS: dict[str, str] = {
     "inquiry.llm.system": "system message where the context of the call has none",
     "inquiry.static.<tool>.<question>": "the answer of the backend `static` to this question of this tool",
     "toolpack.enable": "tools that come with haft and are offered",
-    "mcp.<name>.command": "program of the server, with its arguments; a text is cut into words as a shell would",
+    "mcp.<name>.command": "program of the server, with its arguments; a string is split into words as by a shell",
     "mcp.<name>.args": "more arguments, as other hosts write them",
     "mcp.<name>.env": "environment variables for the server; `true` hands on the daemon's, also a secret one",
     "mcp.<name>.cwd": "folder of the server; by default the home folder",
@@ -76,7 +76,7 @@ MEANINGS: dict[str, str] = {
 
 SECTIONS: dict[str, str] = {
     "daemon": "",
-    "spool": 'Sizes are bytes, or a text with a unit: `"64 MiB"`.',
+    "spool": 'Sizes are bytes, or a string with a unit: `"64 MiB"`.',
     "websocket": "Off without a `port`. A wrong value keeps it off.",
     "inquiry": "",
     "inquiry.command": "",
@@ -88,16 +88,16 @@ SECTIONS: dict[str, str] = {
 
 FORMS: dict[str, str] = {
     "daemon.cgroup": "`auto`, `off` or a path",
-    "websocket.hosts": "list of texts",
+    "websocket.hosts": "array of strings",
     "inquiry.llm.provider": "`openai`, `anthropic`, `google` or `ollama`",
-    "inquiry.static.<tool>.<question>": "a text, a number, `true` or `false`",
-    "mcp.<name>.command": "a text, or a list of texts",
-    "mcp.<name>.args": "list of texts",
-    "mcp.<name>.env": "table of texts and `true`",
+    "inquiry.static.<tool>.<question>": "a string, a number, `true` or `false`",
+    "mcp.<name>.command": "a string, or an array of strings",
+    "mcp.<name>.args": "array of strings",
+    "mcp.<name>.env": "table of strings and `true`",
     "mcp.<name>.cwd": "an absolute path, or `~/…`",
     "mcp.<name>.url": "`https://…`; `http://` on this machine",
-    "mcp.<name>.headers": "table of texts",
-    "mcp.<name>.tools": "`all`, or a list of texts",
+    "mcp.<name>.headers": "table of strings",
+    "mcp.<name>.tools": "`all`, or an array of strings",
 }
 """Of the keys whose values are checked by more than a bound."""
 
@@ -160,7 +160,7 @@ def _form(name: str, reader: Reader | None) -> str:
     """Return the form of a value, with unit and bounds."""
     form = FORMS.get(name) or getattr(reader, "form", "")
     unit = next((unit for end, unit in UNITS.items() if name.endswith(end)), "")
-    return f"{unit}, {form}" if unit and form else form or unit or "text"
+    return f"{unit}, {form}" if unit and form else form or unit or "string"
 
 
 def _default(name: str, default: Any) -> str:

@@ -183,7 +183,7 @@ def _method(method: methods.Method) -> Iterator[str]:
         yield "No params of its own."
     yield ""
     if method.reads_only:
-        yield "For [read-only connections](#read-only-connections), too."
+        yield "Permitted on [read-only connections](#read-only-connections)."
         yield ""
     if method.result is methods.Empty:
         yield "**Result.** An empty object."
@@ -295,13 +295,13 @@ def _type(kind: inspect.Type) -> str:
         case inspect.LiteralType(values=values):
             return _or(_quoted(value) for value in values)
         case inspect.VarTupleType(item_type=item) | inspect.ListType(item_type=item):
-            return f"list of {_type(item)}"
+            return f"array of {_type(item)}"
         case inspect.TupleType(item_types=items):
             return f"[{', '.join(_type(item) for item in items)}]"
         case inspect.DictType(value_type=value):
             return "object" if isinstance(value, inspect.AnyType) else f"object of {_type(value)}"
         case inspect.StrType():
-            return _bounded("text", kind.min_length, kind.max_length, " characters")
+            return _bounded("string", kind.min_length, kind.max_length, " characters")
         case inspect.IntType():
             return _bounded("integer", kind.ge, kind.le)
         case inspect.FloatType():

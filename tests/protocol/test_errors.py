@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from haft_protocol import errors
 from haft_protocol.encoding import encode_error
-from haft_protocol.errors import CODES, RpcError, shown
+from haft_protocol.errors import CODES, RpcError, escaped, shown
 
 SECTION_9 = {
     "handle_not_found": -32001, "handle_exists": -32002, "tool_not_found": -32003,
@@ -85,6 +85,16 @@ def test_shown_text_is_quoted_cut_and_escaped(text: str | bytes, limit: int) -> 
     found = shown(text, limit)
     assert len(found) <= limit
     assert found.isprintable()
+
+
+@given(st.text() | st.binary(), st.integers(10, 200))
+@example("running" * 9, 40)
+def test_a_cut_in_escaped_text_is_visible(text: str | bytes, limit: int) -> None:
+    """An ellipsis cannot be taken off with the quotes."""
+    found = escaped(text, limit)
+    assert len(found) <= limit
+    assert found.isprintable()
+    assert found == escaped(text, 10_000) or found.endswith("…")
 
 
 def test_every_message_is_one_sentence_or_two() -> None:

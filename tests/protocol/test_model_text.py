@@ -50,7 +50,7 @@ def line(kind: str, *, certain: bool = True, prompt: str = "") -> dict[str, Any]
         (state(input_wanted=line("secret")), "[h: running, 1.0 s, reads a secret]"),
         (
             state(input_wanted=line("line", certain=False)),
-            "[h: running, 1.0 s, seems idle, perhaps reads a line]",
+            "[h: running, 1.0 s, seems idle, possibly reads a line]",
         ),
         (ended(exit={"code": 0}, result=""), "[h: exit 0, 1.0 s]"),
         (ended(exit={"code": 3}, content="", error=ERROR), "[h: exit 3, 1.0 s]"),
@@ -184,7 +184,7 @@ def inquiry(shown: Waiting, target: Target = "assistant") -> Inquiry:
     ("answer_type", "takes", "example"),
     [
         (Boolean(), "true or false", True),
-        (Text(), "a text", "…"),
+        (Text(), "a string", "…"),
         (Select(options=("a", 2)), 'one of "a", 2', "a"),
         (
             Form(fields={"one": Choice(options=("wait", "abort"))}),

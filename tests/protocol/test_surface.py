@@ -21,7 +21,7 @@ def test_the_rooms_are_those_of_the_design() -> None:
     assert MODULES == [
         "approvals", "constants", "discover", "encoding", "errors", "framing", "handles", "inputs", "inquiries", "json_text",
         "mcp", "methods", "model_text", "network_errors", "outcome", "params", "paths", "patterns", "pushes", "questions", "reports", "rpc", "runtime_paths",
-        "sessions", "states", "terminal_queries", "tools", "trust", "validation_messages",
+        "sessions", "shortening", "states", "terminal_queries", "tools", "trust", "validation_messages",
     ]  # fmt: skip
 
 
