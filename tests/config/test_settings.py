@@ -264,9 +264,9 @@ def test_sections_of_other_programs_are_skipped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "reason", "line"),
     [
-        (lambda path: path.write_text("\n[daemon\n"), "it is not TOML: ", 2),
+        (lambda path: path.write_text("\n[daemon\n"), "it is not valid TOML: ", 2),
         (lambda path: path.write_bytes(b"# \xff"), "it is not UTF-8", None),
-        (lambda path: path.chmod(0o666), "it can be written by everybody", None),
+        (lambda path: path.chmod(0o666), "it is writable by everybody", None),
         (lambda path: path.unlink() or path.mkdir(), "it is not a regular file", None),
     ],
 )

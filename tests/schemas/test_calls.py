@@ -76,7 +76,7 @@ def test_one_object_describes_which_field_is_for_which_action() -> None:
     assert texts["wait"].startswith("For spawn, fetch and apply. When to answer")
     assert texts["input"].startswith("For apply, required.")
     assert texts["action"].startswith(
-        "spawn: start a run under a new `id`, with `path`; fetch: read what"
+        "spawn: start a run under a new `id`, with `path`; fetch: read the output"
     )
     both = schema["properties"]["pattern"]["anyOf"]
     assert [form["description"] for form in both] == [
@@ -105,7 +105,7 @@ def test_defaults_are_described(style: Any) -> None:
         "'default': False",
     ):
         assert default in text
-    assert "Without it there is no bound." in str(AWAIT_PARAMETERS)
+    assert "by default without a limit." in str(AWAIT_PARAMETERS)
 
 
 ONE_SHOT_CALLS = [

@@ -204,7 +204,7 @@ def told(schema: Any, provider: str) -> str:
         ({"type": "string", "not": {"enum": ["x", "y"]}}, "ollama", 'Not one of "x", "y".'),
         ({"not": {"const": "x"}}, "openai", 'Not "x".'),
         ({"if": {"const": 1}, "then": {"const": 2}}, "openai", "If it is 1: 2."),
-        ({"type": "array", "items": {"type": "string"}, "contains": {"const": "x"}}, "google", 'Some item is "x".'),
+        ({"type": "array", "items": {"type": "string"}, "contains": {"const": "x"}}, "google", 'At least one item is "x".'),
         ({"type": "array", "contains": {"type": "integer"}, "minContains": 2}, "google", "At least 2 items are integer."),
         (
             {"type": "object", "properties": {"b": {}}, "propertyNames": {"maxLength": 3}},

@@ -319,7 +319,7 @@ def test_write_is_refined_by_its_parts() -> None:
         ('access.net = { host = "a" }', "access.net", "one table for each rule: `[[tools.X.access.net]]`"),
         ('access.env = { name = "A" }', "access.env", "one table for each rule: `[[tools.X.access.env]]`"),
         ('access.fs.look = ["a"]', "access.fs.look", "no such right"),
-        ('access.fs.read = "a"', "access.fs.read", "list of paths"),
+        ('access.fs.read = "a"', "access.fs.read", "array of paths"),
         ('access.fs.read = ["../a"]', "access.fs.read.0", "`..`"),
         ('access.fs.read = ["a/*"]', "access.fs.read.0", "pattern"),
         ('access.fs.read = [""]', "access.fs.read.0", "a path"),
@@ -333,18 +333,18 @@ def test_write_is_refined_by_its_parts() -> None:
         ('access.fs = [{ path = "a", read = true }, { path = "./a", read = false }]', "access.fs", "contradict"),
         ('access.net = ["a"]', "access.net.0", "table with a `host`"),
         ("access.net = [{ port = 1 }]", "access.net.0", "needs a `host`"),
-        ('access.net = [{ host = "a b" }]', "access.net.0.host", "no host"),
-        ('access.net = [{ host = "https://a" }]', "access.net.0.host", "keys of their own"),
-        ('access.net = [{ host = "a:443", allow = false }]', "access.net.0.host", "keys of their own"),
+        ('access.net = [{ host = "a b" }]', "access.net.0.host", "not a valid host"),
+        ('access.net = [{ host = "https://a" }]', "access.net.0.host", "separate keys"),
+        ('access.net = [{ host = "a:443", allow = false }]', "access.net.0.host", "separate keys"),
         ('access.net = [{ host = "a", port = 0 }]', "access.net.0.port", "65535"),
-        ('access.net = [{ host = "a", scheme = "HTTP" }]', "access.net.0.scheme", "small letters"),
+        ('access.net = [{ host = "a", scheme = "HTTP" }]', "access.net.0.scheme", "in lower case"),
         ('access.net = [{ host = "a", path_prefix = "x" }]', "access.net.0.path_prefix", "begins with /"),
         ('access.env = ["A"]', "access.env.0", "env.read"),
         ('access.env.write = ["A"]', "access.env.write", "no such right"),
         ('access.env.read = ["A=B"]', "access.env.read.0", "name of a variable"),
         ("access.commands = []", "access.commands", "table of programs"),
         ("access.commands.cargo = 1", "access.commands.cargo", "args"),
-        ('access.commands.cargo.args = ["check"]', "access.commands.cargo.args", "lists of words"),
+        ('access.commands.cargo.args = ["check"]', "access.commands.cargo.args", "arrays of words"),
         ('access.commands.cargo.args = [["**", "a"]]', "access.commands.cargo.args", "at the end"),
         ('sandbox = "none"', "sandbox", '"root"'),
     ],
@@ -359,9 +359,9 @@ def test_a_wrong_rule_is_named_with_its_key(text: str, key: str, words: str, for
 @pytest.mark.parametrize(
     ("text", "key", "words"),
     [
-        ('access.fs = [{ path = ".", read = true }, { path = ".git", read = false }]', "access.fs", "takes away read"),
+        ('access.fs = [{ path = ".", read = true }, { path = ".git", read = false }]', "access.fs", "denies read"),
         ('access.fs = [{ path = "/usr/share/x", read = false }]', "access.fs", "in /usr"),
-        ('access.fs = [{ path = "/lib", execute = false, read = true }]', "access.fs", "takes away execute"),
+        ('access.fs = [{ path = "/lib", execute = false, read = true }]', "access.fs", "denies execute"),
         ('access.fs.create = ["a"]', "access.fs", "`create` without `update`"),
         ('access.net = [{ host = "a", path_prefix = "/x" }]', "access.net", "path_prefix"),
         ('access.net = [{ host = "a", path_prefix = "/x", allow = false }]', "access.net", 'only `runtime = "vfs"`'),
@@ -438,7 +438,7 @@ def test_a_variable_without_a_usable_value_refuses_the_call(
 
 def test_rules_that_meet_only_at_the_root_are_checked_at_the_call() -> None:
     text = 'access.fs = [{ path = "/", read = true }, { path = "b", read = false }]\n'
-    with pytest.raises(RpcError, match="takes away read"):
+    with pytest.raises(RpcError, match="denies read"):
         called(text)
 
 
@@ -466,7 +466,7 @@ def test_a_tool_without_rules_has_no_sandbox() -> None:
 def test_rules_that_leave_files_open_make_no_tool(rule: str) -> None:
     """The tool could write a definition for itself."""
     key, _, message = problem(f"access.{rule}\n", "conversation.tools")
-    assert key == "conversation.tools.x.access" and "leaves files open" in message
+    assert key == "conversation.tools.x.access" and "gives the tool access to all files" in message
     assert policy(f"access.{rule}\n").fs == ()
 
 

@@ -130,8 +130,8 @@ def test_all_faults_are_reported_at_once_by_path() -> None:
     )
     assert set(faults) == {"name", "count", "nmae", "odd", "deep[1].a", "deep[1].kind", "deep[1].b"}
     assert faults["name"] == faults["deep[1].a"] == "it is required"
-    assert faults["nmae"] == "it is not known; did you mean `name`?"
-    assert faults["odd"].startswith("it is not known; known are name, count")
+    assert faults["nmae"] == "it is unknown; did you mean `name`?"
+    assert faults["odd"].startswith("it is unknown; known names: name, count")
     assert "minimum of 1" in faults["count"]
 
 
@@ -223,7 +223,7 @@ def test_the_intended_branch_of_a_choice_is_explained(
 def test_a_value_that_fits_two_branches_of_one_of_is_reported() -> None:
     both = having(v={"oneOf": [INTEGER, {"minimum": 3}, {"type": "string"}]})
     assert problems(both, {"v": 5}) == {
-        "v": "it fits more than one of the forms of which it must fit one"
+        "v": "it matches more than one of the forms, of which it must match one"
     }
     never = having(v={"anyOf": [False, {"not": {}}]})
     assert "v" in problems(never, {"v": 5})

@@ -60,16 +60,16 @@ def test_missing_files_are_no_problem(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "line", "message"),
     [
-        (b"[tools.x\n", 1, "it is not TOML"),
+        (b"[tools.x\n", 1, "it is not valid TOML"),
         (b'[tools.x]\ncommand = "a"\n\xff\n', None, "it is not UTF-8"),
         (
             b"a = 1\na = 2\n",
             2,
-            "it is not TOML: Cannot overwrite a value; a key or a table is set once",
+            "it is not valid TOML: Cannot overwrite a value; a key or a table can be set only once",
         ),
         (b"a = " + b"[" * 5000, None, "it is"),
         (b"#" * (MAX_DOCUMENT_BYTES + 1), None, "it is larger than"),
-        (b"\0", 1, "it is not TOML"),
+        (b"\0", 1, "it is not valid TOML"),
         (b"a = " + b"9" * 5000, None, "a number in it is larger"),
         (b"a = [{b = 0x" + b"9" * 5000 + b"}]", None, "a number in it is larger"),
         (b"a = 9223372036854775808", None, "a number in it is larger"),
@@ -113,8 +113,8 @@ def modes(tools: Path, spoil: Path, mode: int) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("path", "mode", "message"),
     [
-        ("more/strict.toml", 0o666, "can be written by everybody"),
-        ("more", 0o777, "its folder can be written by everybody"),
+        ("more/strict.toml", 0o666, "is writable by everybody"),
+        ("more", 0o777, "its folder is writable by everybody"),
         ("more/strict.toml", 0, "Permission denied"),
         ("more", 0, "it cannot be listed"),
         (".", 0, "it cannot be listed"),
@@ -327,7 +327,7 @@ def test_an_unused_tool_is_refused_with_the_fault_of_its_definition(
     assert refusal("nothing") == "There is no tool 'nothing'; the tools are: await, run."
     file.write_text("[tools.deploy\n")
     catalogue.reload()
-    assert f"no definition in {file} is used (it is not TOML" in refusal("deploy")
+    assert f"no definition in {file} is used (it is not valid TOML" in refusal("deploy")
 
 
 def test_definitions_in_subfolders_are_read_in_path_order(tmp_path: Path) -> None:

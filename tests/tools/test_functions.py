@@ -40,13 +40,13 @@ def test_decorated_functions_are_definitions(tmp_path: Path) -> None:
 
 
 FAULTS = [
-    ("def f(:\n", "it is not Python", 3),
+    ("def f(:\n", "it is not valid Python", 3),
     ("@tool(name=NAME)\ndef f(): ...\n", "`name` of a tool is not a literal", 4),
     ("@tool(**more)\ndef f(): ...\n", "`**` of a tool is not a literal", 4),
     ("@tool(options={[]: 1})\ndef f(): ...\n", "`options` of a tool is not a literal", 4),
     ("@tool(command='rm')\ndef f(): ...\n", "`command` of a tool that is a function cannot be set", 4),
     ("@tool\ndef f(): ...\n@tool\ndef f(): ...\n", "two tools with the name 'f'", 6),
-    ("(" * 100_000 + ")" * 100_000, "it is not Python", None),
+    ("(" * 100_000 + ")" * 100_000, "it is not valid Python", None),
 ]  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def test_a_file_writable_by_others_is_not_read(tmp_path: Path) -> None:
     path.chmod(0o666)
     catalogue = Catalogue([tmp_path], toolpack=())
     assert len(catalogue) == 0
-    assert "written by everybody" in catalogue.problems[0].message
+    assert "writable by everybody" in catalogue.problems[0].message
 
 
 def test_an_invalid_field_leaves_only_that_tool_out(tmp_path: Path) -> None:

@@ -449,15 +449,23 @@ def test_the_form_that_has_the_rules_decides_about_kinds_without_rules() -> None
     ("text", "key", "message"),
     [
         ('p.type = "strnig"', "p.type", "did you mean `string`?"),
-        ('p.type = ["string", "nil"]', "p.type", "it is 'nil'; a type is one of string, integer,"),
+        (
+            'p.type = ["string", "nil"]',
+            "p.type",
+            "it is 'nil'; a type must be one of string, integer,",
+        ),
         ("p.type = 5", "p.type", "it is 5"),
         ('p = { type = "array", items = { type = "int" } }', "p.items.type", "`integer`"),
         ('p = { anyOf = [{ type = "text" }] }', "p.anyOf.0.type", "it is 'text'"),
         ('p = { type = "object", properties.q.type = "x" }', "p.properties.q.type", "it is 'x'"),
         ('type = "object"\nproperties.p.type = "strin"', "properties.p.type", "`string`"),
-        ('p = { type = "string", pattern = "(" }', "p.pattern", "makes no schema"),
-        ('p.minimum = "low"', "p.minimum", "makes no schema"),
-        ('type = "object"\nproperties.p.minimum = "low"', "properties.p.minimum", "no schema"),
+        ('p = { type = "string", pattern = "(" }', "p.pattern", "does not make a schema"),
+        ('p.minimum = "low"', "p.minimum", "does not make a schema"),
+        (
+            'type = "object"\nproperties.p.minimum = "low"',
+            "properties.p.minimum",
+            "not make a schema",
+        ),
     ],
 )
 def test_an_invalid_schema_keyword_is_named_with_its_parameter(

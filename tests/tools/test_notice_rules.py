@@ -33,10 +33,10 @@ def test_a_pattern_is_an_expression_or_a_table_with_a_level() -> None:
     ("value", "path", "why"),
     [
         (True, (), "it must be a table"),
-        ({"on_stop": True}, ("on_stop",), "there are on_success"),
+        ({"on_stop": True}, ("on_stop",), "the notices are on_success"),
         ({"on_success": "no"}, ("on_success",), "true or false"),
         ({"patterns": ["x"]}, ("patterns",), "by name"),
-        ({"patterns": {"a b": "x"}}, ("patterns", "a b"), "a name has"),
+        ({"patterns": {"a b": "x"}}, ("patterns", "a b"), "a name must have"),
         ({"patterns": {"a": ""}}, ("patterns", "a"), "an expression"),
         ({"patterns": {"a": "x" * 1025}}, ("patterns", "a"), "at most 1024"),
         ({"patterns": {"a": "("}}, ("patterns", "a"), "missing )"),

@@ -22,7 +22,7 @@ to = { type = "object", required = true, properties = { a = { type = "string", e
 def test_a_page_has_everything_of_a_definition() -> None:
     assert page([describe(tool(TEXT))]) == (
         "# x\n\nDo it.\n\nAt length.\n\n"
-        "It is held: call it with `action` (spawn, fetch, apply, abort) and `id`.\n\n"
+        "It is stateful: call it with `action` (spawn, fetch, apply, abort) and `id`.\n\n"
         "## Parameters\n"
         "- `n` (integer, optional, default 3): How often.\n"
         "- `to` (object, required)\n"

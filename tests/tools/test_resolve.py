@@ -247,9 +247,9 @@ parameters.v = { type = "string" }
 @pytest.mark.parametrize(
     ("text", "args", "message"),
     [
-        ('command = [{ each = "tool.arguments.v" }]', {"v": []}, "names no program"),
-        ('command = [{ each = "tool.arguments.v" }]', {"v": [""]}, "names no program"),
-        ('command = ["a", { each = "tool.arguments.v" }]', {"v": {}}, "takes a list"),
+        ('command = [{ each = "tool.arguments.v" }]', {"v": []}, "does not name a program"),
+        ('command = [{ each = "tool.arguments.v" }]', {"v": [""]}, "does not name a program"),
+        ('command = ["a", { each = "tool.arguments.v" }]', {"v": {}}, "takes an array"),
         ('command = "a"\nrows = "{{ tool.arguments.v }}"', {"v": "many"}, "from 1 to 1000"),
         ('command = "a"\nrows = "{{ tool.arguments.v }}"', {"v": "9" * 5000}, "from 1 to 1000"),
         ('command = "a"\nlimits.wall_s = "{{ tool.arguments.v }}"', {"v": "x"}, "must be a number"),
@@ -337,7 +337,7 @@ def test_a_servers_tool_is_refused_by_its_source_and_not_by_a_runtime() -> None:
     assert error.kind == "unsupported_runtime"
     assert error.message == (
         "Tool 'x' has the source 'mcp.github.create_issue', which cannot be used here: its server "
-        "was not asked for its tools yet."
+        "has not been asked for its tools yet."
     )
     assert error.data["source"] == "mcp.github.create_issue"
     assert "runtime" not in error.data

@@ -261,8 +261,11 @@ def test_the_program_gets_the_name_that_it_knows() -> None:
         (say(), "no tool"),
         (say({"name": "x", "parameters": {"p": {"typo": 1}}}), "parameters.p.typo"),
         (say({"name": "x", "parameters": {"p": {"type": "no"}}}), "parameters.p.type"),
-        (say({"name": "x", "parameters": {"p": {"pattern": "("}}}), "p.pattern` that makes no"),
-        (say({"name": "x", "parameters": {"p": 5}}), "a parameter is a table"),
+        (
+            say({"name": "x", "parameters": {"p": {"pattern": "("}}}),
+            "p.pattern` that does not make",
+        ),
+        (say({"name": "x", "parameters": {"p": 5}}), "a parameter must be a table"),
         (say({"name": "x", "parameters": {"type": "object", "properties": 5}}), "properties"),
         (say({"name": "x", "parameters": {"p": {"$ref": "#/properties/p"}}}), "back to itself"),
         (

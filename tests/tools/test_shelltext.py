@@ -178,7 +178,7 @@ def test_a_value_where_the_shell_would_evaluate_it_is_refused(script: str) -> No
     tools, problems = read(definition(script))
     assert tools == {}
     assert [problem.key for problem in problems] == ["tools.x.command.program"]
-    assert "its script cannot be used: a template stands" in problems[0].message
+    assert "its script cannot be used: a template is" in problems[0].message
 
 
 M0, M1, M2 = "\ue0000\ue001", "\ue0001\ue001", "\ue0002\ue001"

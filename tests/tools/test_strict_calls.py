@@ -73,4 +73,4 @@ def test_an_unknown_action_is_named_and_cut() -> None:
     with pytest.raises(RpcError, match="x…': it has `spawn`") as caught:
         read_call(CATALOGUE.find("run"), {"action": "x" * 100})
     assert caught.value.kind == "action_not_supported"
-    assert caught.value.message.count("x") == 38
+    assert caught.value.message.count("x") == 39

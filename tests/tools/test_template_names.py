@@ -45,7 +45,7 @@ def test_a_template_with_an_undeclared_name_is_an_error_at_load(
     tools, problems = read(f"[tools.x]\n{field}{DECLARES}")
     assert tools == {}
     (problem,) = problems
-    assert f"names `{name}`, which " in problem.message and why in problem.message
+    assert f"uses `{name}`, which " in problem.message and why in problem.message
     assert problem.key.startswith("tools.x.")
 
 

@@ -52,7 +52,7 @@ def test_a_tool_that_cannot_be_expressed_is_left_out_by_name(provider: Provider)
     assert [entry.name for entry in tools] == ["x"]
     [problem] = problems
     assert (problem.file, problem.line, problem.key) == ("f.toml", 7, "tools.bad.parameters")
-    assert problem.message.startswith(f"the tool is left out for {provider}: its parameter `id`")
+    assert problem.message.startswith(f"the tool is not listed for {provider}: its parameter `id`")
 
 
 def test_a_tool_too_large_for_one_provider_is_listed_for_the_others() -> None:

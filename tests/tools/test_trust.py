@@ -204,4 +204,4 @@ def test_a_group_writable_store_is_not_believed(path: Path) -> None:
     store = Trust(str(path))
     store.grant("/r", one())
     path.chmod(0o620)
-    assert store.files("/r") == {} and "others can write" in store.problems[0].message
+    assert store.files("/r") == {} and "writable by other users" in store.problems[0].message

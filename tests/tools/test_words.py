@@ -52,7 +52,7 @@ def test_quoted_words_are_restored_unchanged(parts: list[str]) -> None:
 
 @given(st.lists(st.one_of(TEXT.map(shlex.quote), st.just("{{ tool.arguments.x | default(' ') }}"))))
 def test_a_span_stays_one_piece_of_one_word(parts: list[str]) -> None:
-    """Each span is kept whole, also beside words without a blank between."""
+    """Each span is kept whole, also next to words without a space between."""
     text = " ".join(parts)
     found = "".join(words.split(text))
     span = "{{ tool.arguments.x | default(' ') }}"

@@ -18,7 +18,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Parse the command line; prints and exits like argparse."""
     parser = argparse.ArgumentParser(
         prog="haftd",
-        description="The daemon that holds running tools.",
+        description="The daemon that keeps tools running.",
         # Without a width argparse loads shutil, with lzma, at every added option.
         formatter_class=lambda prog: argparse.HelpFormatter(prog, width=_WIDTH),
     )
@@ -30,5 +30,5 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _absolute(text: str) -> str:
-    # `..` stays, perhaps behind a link.
+    # `..` is kept, as it may follow a link.
     return text if text.startswith("/") else os.path.join(os.getcwd(), text)  # noqa: PTH109, PTH118

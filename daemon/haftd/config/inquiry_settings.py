@@ -1,6 +1,6 @@
 """`[inquiry]`: the backends that answer inquiries.
 
-Files hold the location of a provider's key, never the key. A wrong backend is left out and
+Files hold the location of a provider's key, never the key. An invalid backend is not used and
 reported.
 """
 
@@ -17,7 +17,7 @@ from haft_protocol.methods import Problem
 from haft_protocol.questions import Answer
 from haftd.tools.definitions.parameters import InvalidField
 
-from .values import Reader, is_loopback, number, read_table, text, texts
+from .values import Reader, is_loopback, number, read_table, strings, text
 
 ProviderName = Literal["openai", "anthropic", "google", "ollama"]
 
@@ -53,7 +53,7 @@ class LlmSettings(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     url: str
     is_default_url: bool
-    """`url` is the provider's own."""
+    """True if `url` is the provider's default."""
     key_env: str | None = None
     """Environment variable with the key, unless `key_file` has it; neither if no key is needed."""
     key_file: str | None = None
@@ -80,7 +80,7 @@ class InquirySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 COMMAND: dict[str, Reader] = {
-    "argv": texts(),
+    "argv": strings(),
     "timeout_s": number(0.01, 86_400, whole=False),
 }
 
@@ -92,7 +92,7 @@ def _read_command(value: object) -> InquiryCommand:
     if "argv" not in fields:
         raise InvalidField((), "`argv` is missing")
     if not fields["argv"]:
-        raise InvalidField(("argv",), "it names no program")
+        raise InvalidField(("argv",), "it does not name a program")
     return InquiryCommand(**fields)
 
 
@@ -104,7 +104,9 @@ def _read_answers(value: object) -> dict[str, dict[str, Answer]]:
             raise InvalidField((tool,), "it must be a table of questions and answers")
         for question, answer in answers.items():
             if not isinstance(answer, bool | int | float | str):
-                raise InvalidField((tool, question), "an answer is a text, a number, true or false")
+                raise InvalidField(
+                    (tool, question), "an answer is a string, a number, true or false"
+                )
     return value
 
 
@@ -127,7 +129,7 @@ def _read_url(value: object) -> str:
         raise InvalidField((), "it must begin with https:// or http:// and name a host")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise InvalidField(
-            (), "it must be without user, password, `?` and `#`: name the key by `key_env`"
+            (), "it must have no user, password, `?` or `#`: name the key with `key_env`"
         )
     return value.rstrip("/")
 
@@ -137,7 +139,7 @@ _MODEL_KEYS: dict[str, Reader] = {
     "timeout_s": number(0.01, 3_600, whole=False),
     "attempts": number(1, 20),
     "max_tokens": number(1, 10_000_000),
-    "system": text(r"(?s).*", "a text"),
+    "system": text(r"(?s).*", "a string"),
 }
 """Keys that a tool's definition may override."""
 LLM: dict[str, Reader] = {
@@ -157,7 +159,9 @@ def read_model_settings(value: Mapping[str, object], settings: LlmSettings) -> L
     `InvalidField`."""
     for key in ("url", "key_env", "key_file"):
         if key in value:
-            raise InvalidField((key,), "only the configuration says where a question and a key go")
+            raise InvalidField(
+                (key,), "only the configuration may set where a question and a key are sent"
+            )
     fields = read_table({key: value[key] for key in _MODEL_KEYS if key in value}, LLM)
     return msgspec.structs.replace(settings, **fields)
 
@@ -167,7 +171,7 @@ def _read_llm(value: object) -> LlmSettings:
         raise InvalidField((), "it must be a table with `provider` and `model`")
     if "key" in value or "api_key" in value:
         raise InvalidField(
-            (), "a key does not belong into the configuration: use `key_env` or `key_file`"
+            (), "a key does not belong in the configuration: use `key_env` or `key_file`"
         )
     fields = read_table(value, LLM)
     for key in ("provider", "model"):
@@ -177,13 +181,13 @@ def _read_llm(value: object) -> LlmSettings:
     is_default_url = fields.setdefault("url", endpoint.url) == endpoint.url
     if "key_env" in fields and "key_file" in fields:
         raise InvalidField((), "give either `key_env` or `key_file`")
-    # The provider's usual key goes to the provider's own server alone.
+    # The provider's usual key is sent only to the provider's server.
     if is_default_url and "key_file" not in fields:
         fields.setdefault("key_env", endpoint.key_env)
     settings = LlmSettings(**fields, is_default_url=is_default_url)
     if (settings.key_env or settings.key_file) and not _is_confidential(settings.url):
         raise InvalidField(
-            ("url",), "a key goes over https, or to this machine: it must be https://"
+            ("url",), "a key is sent only over https or to this machine: it must be https://"
         )
     return settings
 
@@ -195,7 +199,7 @@ def _is_confidential(url: str) -> bool:
 
 
 INQUIRY: dict[str, Reader] = {
-    "backends": texts("client", "command", "static", "llm"),
+    "backends": strings("client", "command", "static", "llm"),
     "command": _read_command,
     "llm": _read_llm,
     "static": _read_answers,
@@ -206,7 +210,7 @@ SECTIONS = frozenset({"command", "llm", "static"})
 
 _REQUIRED_SECTIONS = {
     "command": "there is no `[inquiry.command]` with an `argv`",
-    "llm": "there is no right `[inquiry.llm]` with `provider` and `model`",
+    "llm": "there is no valid `[inquiry.llm]` with `provider` and `model`",
 }
 
 
@@ -218,7 +222,7 @@ def check_backends(
         if name not in settings.backends or getattr(settings, name) is not None:
             continue
         problems.append(
-            Problem(file=file, key="inquiry.backends", message=f"`{name}` is left out: {why}")
+            Problem(file=file, key="inquiry.backends", message=f"`{name}` is not used: {why}")
         )
         kept = tuple(backend for backend in settings.backends if backend != name)
         settings = msgspec.structs.replace(settings, backends=kept)

@@ -19,7 +19,7 @@ from haft_protocol.errors import shown
 from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.definitions.parameters import InvalidField
 
-from .values import Reader, is_loopback, number, read_table, texts
+from .values import Reader, is_loopback, number, read_table, strings
 
 NAME = lazy_pattern(r"[^\s.\"'`\x00-\x1f][^.\"'`\x00-\x1f]{0,47}")
 _VARIABLE = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -63,27 +63,27 @@ def _read_command(value: object) -> tuple[str, ...]:
             value = shlex.split(value)
         except ValueError as error:
             raise InvalidField((), f"it cannot be split into words: {error}") from None
-    words: tuple[str, ...] = texts()(value)
+    words: tuple[str, ...] = strings()(value)
     if not words:
-        raise InvalidField((), "it names no program")
+        raise InvalidField((), "it does not name a program")
     return words
 
 
 def _read_args(value: object) -> tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
-    raise InvalidField((), "it must be a list of texts")
+    raise InvalidField((), "it must be an array of strings")
 
 
 def _read_env(value: object) -> Mapping[str, str | bool]:
     if not isinstance(value, dict):
-        raise InvalidField((), "it must be a table of texts")
+        raise InvalidField((), "it must be a table of strings")
     for name, item in value.items():
         if not _VARIABLE.fullmatch(name) or name in _OURS:
             raise InvalidField((name,), "this name cannot be set")
         if item is not True and not isinstance(item, str):
             raise InvalidField(
-                (name,), "it must be a text, or true to hand on the daemon's variable"
+                (name,), "it must be a string, or true to pass on the daemon's variable"
             )
     return value
 
@@ -113,12 +113,12 @@ def _read_url(value: object) -> str:
 
 def _read_headers(value: object) -> Mapping[str, str]:
     if not isinstance(value, dict):
-        raise InvalidField((), "it must be a table of texts")
+        raise InvalidField((), "it must be a table of strings")
     for name, item in value.items():
         if not _HEADER.fullmatch(name):
             raise InvalidField((name,), "it is not the name of a header")
         if not isinstance(item, str) or not _HEADER_VALUE.fullmatch(item):
-            raise InvalidField((name,), "it must be a text of one line")
+            raise InvalidField((name,), "it must be a string of one line")
     return value
 
 
@@ -165,12 +165,12 @@ def read_server(name: str, value: object) -> McpServer:
     if bool(server.command) == bool(server.url):
         raise InvalidField((), "give either `command` or `url`")
     if server.url and (stray := [key for key in _OF_PROGRAMS if key in value]):
-        raise InvalidField((stray[0],), "it goes with `command`, not with `url`")
+        raise InvalidField((stray[0],), "it needs `command` and cannot be combined with `url`")
     if server.command and "headers" in value:
-        raise InvalidField(("headers",), "it goes with `url`, not with `command`")
+        raise InvalidField(("headers",), "it needs `url` and cannot be combined with `command`")
     if _is_haft(server.argv):
         raise InvalidField(
-            ("command",), "it is haft itself, whose tools are here already; take the server out"
+            ("command",), "it is haft itself, whose tools are available already; remove the server"
         )
     return server
 

@@ -29,7 +29,7 @@ from haftd.tools.definitions.parameters import InvalidField
 from .inquiry_settings import INQUIRY, SECTIONS, InquirySettings, check_backends
 from .mcp_settings import McpServer, read_server
 from .options import ConfigError, Paths
-from .values import Reader, explain_unknown, is_loopback, number, size, texts
+from .values import Reader, explain_unknown, is_loopback, number, size, strings
 
 _MIB = 1024 * 1024
 
@@ -95,7 +95,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-_MEND = "mend the file, then `haft reload`; `haft stop` if haftd has started without its settings"
+_MEND = (
+    "fix the file, then run `haft reload`, or `haft stop` if haftd has started without its settings"
+)
 
 
 def load_settings(paths: Paths, before: Settings | None = None) -> tuple[Settings, list[Problem]]:
@@ -169,7 +171,7 @@ _HOST_NAME = lazy_pattern(
 
 
 def _read_hosts(value: object) -> tuple[str, ...]:
-    names = texts()(value)
+    names = strings()(value)
     for name in names:
         if not _HOST_NAME.fullmatch(name):
             raise InvalidField((), f"{shown(name)} is not the name of a host")
@@ -194,7 +196,7 @@ KEYS: dict[str, dict[str, Reader]] = {
         "abort_grace_ms": number(0, 600_000),
         "approval_timeout_s": number(0, 31_536_000, whole=False),
         "question_timeout_s": number(0, 31_536_000, whole=False),
-        "secret_env": texts(),
+        "secret_env": strings(),
         "cgroup": _read_cgroup,
     },
     "spool": {
@@ -205,11 +207,11 @@ KEYS: dict[str, dict[str, Reader]] = {
     "websocket": {
         "port": number(0, 65535),
         "host": _read_host,
-        "origins": texts(),
+        "origins": strings(),
         "hosts": _read_hosts,
     },
     "inquiry": INQUIRY,
-    "toolpack": {"enable": texts(*TOOLPACK)},
+    "toolpack": {"enable": strings(*TOOLPACK)},
 }
 _OTHER_SECTIONS = ("tools", "conversation", "mcp")
 

@@ -42,7 +42,7 @@ def number(low: float, high: float, *, whole: bool = True) -> Callable[[object],
 
 
 def size(low: int, high: int) -> Callable[[object], int]:
-    """Return a reader of bytes: a number, or a text such as "64 MiB"."""
+    """Return a reader of bytes: a number, or a string such as "64 MiB"."""
 
     def read_bytes(value: object) -> int:
         count = read_size(value)
@@ -64,19 +64,19 @@ def text(pattern: str, noun: str) -> Callable[[object], str]:
     return read_text
 
 
-def texts(*allowed: str) -> Callable[[object], tuple[str, ...]]:
-    """Return a reader of a list of non-empty strings, of `allowed` if given."""
+def strings(*allowed: str) -> Callable[[object], tuple[str, ...]]:
+    """Return a reader of an array of non-empty strings, of `allowed` if given."""
 
-    def read_texts(value: object) -> tuple[str, ...]:
+    def read_strings(value: object) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-            raise InvalidField((), "it must be a list of texts")
+            raise InvalidField((), "it must be an array of strings")
         for item in value:
             if allowed and item not in allowed:
                 raise InvalidField((), f"{shown(item)} is not one of {', '.join(allowed)}")
         return tuple(value)
 
     choice = " of " + ", ".join(f"`{name}`" for name in allowed) if allowed else ""
-    return _with_description(read_texts, f"list{choice or ' of texts'}")
+    return _with_description(read_strings, f"array{choice or ' of strings'}")
 
 
 def read_table(value: Mapping[str, object], readers: Mapping[str, Reader]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ READING: dict[str, Any] = {
     "timeout_ms": {
         "type": "integer",
         "minimum": 0,
-        "description": "How long to wait at most; then the state as it is, and nothing is ended. Default: 10,000.",
+        "description": "How long to wait at most; then the current state is returned, and nothing is ended. Default: 10,000.",
     },
     "view": {
         "type": "string",
@@ -65,14 +65,14 @@ INPUT: dict[str, Any] = {
         {
             "type": "object",
             "properties": {
-                "line": {"type": "string", "description": "A text and the line end."},
+                "line": {"type": "string", "description": "Text, written with a line end."},
                 "keys": {
                     "type": "array",
                     "items": {"type": "string"},
                     "description": "Names such as C-c, Up, Enter, F5.",
                 },
-                "paste": {"type": "string", "description": "A text as it is pasted."},
-                "text": {"type": "string", "description": "A text as it is."},
+                "paste": {"type": "string", "description": "Text, as if pasted."},
+                "text": {"type": "string", "description": "Text, unchanged."},
                 "eof": {"type": "boolean", "description": "The end of the input."},
                 "signal": {"type": "string", "description": "INT, TERM and so on."},
                 "resize": {
@@ -106,7 +106,7 @@ INPUT: dict[str, Any] = {
                     },
                     "required": ["row", "col", "action"],
                     "additionalProperties": False,
-                    "description": "What the mouse does, for a program that asked for it.",
+                    "description": "A mouse action, for a program that reads the mouse.",
                 },
                 "secret": {"type": "boolean", "description": "Keep it out of logs."},
             },
@@ -114,9 +114,9 @@ INPUT: dict[str, Any] = {
         },
     ],
     "description": (
-        "A text is written as it is, without a line end. An object is one of `line`, `keys`, `paste`,"
-        " `text`, `eof`, `signal`, `resize`, `mouse`. While a question waits, the answer to it: a text, true"
-        " or false, a number, or JSON text of what else the question takes."
+        "A string is written as it is, without a line end. An object is one of `line`, `keys`, `paste`,"
+        " `text`, `eof`, `signal`, `resize`, `mouse`. While a question waits, the answer to it: a string, true"
+        " or false, a number, or JSON text for any other answer."
     ),
 }
 """Input of apply."""
@@ -125,11 +125,11 @@ AWAIT_PARAMETERS: dict[str, Any] = {
     "type": "object",
     "properties": {
         "any": {"type": "array", "items": _ID, "description": "One of these is enough."},
-        "all": {"type": "array", "items": _ID, "description": "All of these have to stop."},
+        "all": {"type": "array", "items": _ID, "description": "All of these must stop."},
         "timeout_secs": {
             "type": "number",
             "minimum": 0,
-            "description": "How long to wait at most. Without it there is no bound.",
+            "description": "How long to wait at most; by default without a limit.",
         },
     },
     "additionalProperties": False,
@@ -150,13 +150,13 @@ _COUNTING = (
 _OF_ALL_NAMES = ("propertyNames", "minProperties", "maxProperties")
 _DOES = {
     "spawn": "start a run under a new `id`",
-    "fetch": "read what the run `id` has to say, or wait for it",
+    "fetch": "read the output of the run `id`, or wait for it",
     "apply": "give the run `id` its `input`, then read",
     "abort": "end the run `id`",
 }
 _ENDS = "Without `action`: run it to its end; the reply has its result."
 _REPLY = (
-    "Each reply says the run's `state`: running, waiting (it asks something, answer with apply) or"
+    "Each reply has the run's `state`: running, waiting (it asks something; answer with apply) or"
     " stopped (with `result` or `error`)."
 )
 
@@ -331,7 +331,7 @@ def _listed(actions: Sequence[str]) -> str:
 
 def _described(belongs: str, schema: Any) -> dict[str, Any]:
     if not isinstance(schema, dict):
-        raise AssertionError("what was written down is an object")
+        raise AssertionError(f"a translated schema is a {type(schema).__name__}, not an object")
     return {**schema, "description": joined(belongs, schema.get("description"))}
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from haft_protocol.shortening import shorten
+
 from .intersection import ANNOTATIONS, Node, is_never
 from .normalization import CUT, types_of
 
@@ -36,7 +38,7 @@ def compact(value: object, longest: int = _MAX_VALUE_LENGTH) -> str:
         text = msgspec.json.encode(value).decode()
     except (TypeError, ValueError, RecursionError):
         text = "…"
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return shorten(text, longest)
 
 
 def quoted_names(items: Iterable[str], last: str = "and") -> str:
@@ -88,7 +90,7 @@ def _sentence(keyword: str, node: Node, omitted: list[str]) -> str:
         case "pattern":
             return f"It must match the regular expression {compact(value)}."
         case "format":
-            return f"Format: {value[:60]}."
+            return f"Format: {shorten(value, 60)}."
         case "uniqueItems":
             return "No item twice."
         case "default":
@@ -109,7 +111,7 @@ def _sentence(keyword: str, node: Node, omitted: list[str]) -> str:
             return "" if _is_unconstrained(value) else f"Each name: {phrase(value)}."
         case "dependentRequired":
             return " ".join(
-                f"With {quoted_names([name])}, {quoted_names(needs)} must be given, too."
+                f"With {quoted_names([name])}, {quoted_names(needs)} must also be given."
                 for name, needs in list(value.items())[:10]
                 if isinstance(needs, list) and needs
             )
@@ -158,7 +160,7 @@ def _contained(node: Node) -> str:
     item = phrase(node["contains"])
     if high is not None:
         return f"{_count(low, high)} items are {item}."
-    return f"Some item is {item}." if low == 1 else f"At least {low:,} items are {item}."
+    return f"At least one item is {item}." if low == 1 else f"At least {low:,} items are {item}."
 
 
 def _form(node: Node) -> str:
@@ -182,16 +184,12 @@ def _is_unconstrained(node: Node) -> bool:
 
 def phrase(node: Node, longest: int = _MAX_PHRASE_LENGTH) -> str:
     """Describe the accepted values: ``object with `a` (integer), perhaps `b` ``."""
-    return _shortened(_phrase(node, 0), longest)
+    return shorten(_phrase(node, 0), longest)
 
 
 def details(node: Node, longest: int) -> str:
     """Format the constraints of a node with one type as the rest of a sentence; may be empty."""
-    return _shortened(", ".join(_details(node, 0)), longest)
-
-
-def _shortened(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+    return shorten(", ".join(_details(node, 0)), longest)
 
 
 def _phrase(node: Node, depth: int) -> str:

@@ -127,7 +127,7 @@ class DialectWriter:
         return self._or_null(written) if null else written
 
     def _with_text(self, written: Node, text: str) -> Node:
-        """Prefix the description; a choice that stands alone has it in its first branch."""
+        """Prefix the description; a choice without siblings has it in its first branch."""
         if not text:
             return written
         if "anyOf" in written and self._dialect.null == "nullable":
@@ -203,7 +203,7 @@ class DialectWriter:
                 parts[0], {"description": joined(node.get("description"), own)}, notes
             )
         elif self._dialect.null == "nullable":
-            raise AssertionError("texts only are of one type")
+            raise AssertionError(f"{len(parts)} types for a dialect that has one per node")
         else:
             written = self._described({"anyOf": parts}, node, notes)
         return self._or_null(written) if null else written
@@ -213,7 +213,7 @@ class DialectWriter:
         kept = [v for v in values if v != "" or self._dialect.empty_choice]
         if len(kept) < len(values):
             self.lossless = self.lossless and bool(kept)
-            written["description"] = "It may be left out, or an empty text." if not kept else ""
+            written["description"] = "It may be omitted, or an empty string." if not kept else ""
         if kind == "boolean" and len(kept) == 2:
             return {"type": kind}
         most, long = self._most_values, self._dialect.long_enum
@@ -244,7 +244,7 @@ class DialectWriter:
         written = self._choice(forms, node, depth, notes)
         self.lossless = kept
         if written is None:
-            raise AssertionError("anything is something")
+            raise AssertionError("a choice of every type was written as nothing")
         return written
 
     def _single(self, node: Node, kind: str, depth: int) -> Node | None:
@@ -299,7 +299,7 @@ class DialectWriter:
         return self._described(written, node, [*notes, *sentences(node, unwritten)])
 
     def _text(self, node: Node, kind: str) -> Node:
-        noun = "an object" if kind == "object" else "a list"
+        noun = "an object" if kind == "object" else "an array"
         rest = "" if CUT in node else details(node, 1_000)
         notes = [f"Written as JSON text of {noun}{f', {rest}' if rest else ''}."]
         if CUT in node:
@@ -375,7 +375,7 @@ class DialectWriter:
         if item_form is None or is_never(rest):
             counts["maxItems"] = min(len(first), counts.get("maxItems", len(first)))
             if not first:
-                notes.append("It must be an empty list.")
+                notes.append("It must be an empty array.")
             self.lossless = self.lossless and not first
         if item_form is None:
             item_form = self._node({"type": ["string"]}, depth)

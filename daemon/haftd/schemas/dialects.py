@@ -46,7 +46,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     root_choice: bool = False
     """The root may have `oneOf`, `anyOf`, `allOf`, `not` and conditions beside its type."""
     choice_alone: bool = True
-    """`anyOf` stands alone: siblings move into each branch, and a type is single. False keeps a
+    """`anyOf` has no siblings: they move into each branch, and a type is single. False keeps a
     node's form."""
     null: Literal["type", "nullable"] = "type"
     """Nullability: an additional type, or `nullable`."""

@@ -1,6 +1,6 @@
 """Parameters as one object without a choice or condition at the root.
 
-Required properties are those of every branch; other constraints become sentences.
+A property is required if every branch requires it; other constraints become sentences.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_FORMS = 12
 def flatten(node: Node) -> tuple[Node, list[str]]:
     """Return the object, and sentences on constraints removed from its root; raises `UnsupportedSchema`."""
     if is_never(node):
-        raise UnsupportedSchema("its parameters take nothing at all")
+        raise UnsupportedSchema("its parameters accept no value")
     if "type" in node and "object" not in node["type"]:
         raise UnsupportedSchema(f"its parameters are {' or '.join(node['type'])}, not an object")
     root, notes = _flat(node, 0)

@@ -51,7 +51,7 @@ def translate(
         lossless = not any(word in node for word in _CHOICE)
         node, notes = flatten(node)
     elif is_never(node):
-        raise UnsupportedSchema("its parameters take nothing at all")
+        raise UnsupportedSchema("its parameters accept no value")
     written, exact = _within_limits(node, dialect)
     # Constraints of the root belong to the tool: not every provider reads a description there.
     text = written.pop("description", "")
@@ -80,8 +80,8 @@ def _within_limits(node: Node, dialect: Dialect) -> tuple[Node, bool]:
     _hold_properties(range(properties), dialect)
     if dialect.names_text is not None and text > dialect.names_text:
         raise UnsupportedSchema(
-            f"its names and choices have {text:,} characters, and the provider takes"
-            f" {dialect.names_text:,}"
+            f"its names and choices have {text:,} characters, and the provider's limit"
+            f" is {dialect.names_text:,}"
         )
     return written, writer.lossless
 
@@ -90,9 +90,7 @@ def _hold_properties(properties: object, dialect: Dialect) -> None:
     """Raise before any work for too many properties."""
     most = dialect.properties
     if most is not None and isinstance(properties, Sized) and len(properties) > most:
-        raise UnsupportedSchema(
-            f"it has {len(properties):,} properties, and at most {most:,} can be given"
-        )
+        raise UnsupportedSchema(f"it has {len(properties):,} properties; the limit is {most:,}")
 
 
 def _count(written: Any) -> tuple[int, int, int]:

@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema_rs
 
 from haft_protocol.errors import invalid_arguments
+from haft_protocol.shortening import shorten
 
 from .coercion import coerce
 from .violations import Names, Path, explain
@@ -22,7 +23,7 @@ _MAX_EXPLAINED = 500
 _MAX_SCHEMA = 20_000
 """Values of a schema whose errors are all collected: each references its part of the schema."""
 _CHOICES = frozenset(["anyOf", "oneOf"])
-"""Keywords whose single error collects those of all branches."""
+"""Keywords whose single error collects the errors of all branches."""
 _NAMED = frozenset(["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"])
 """Keywords with schemas by name."""
 _PLAIN = frozenset(["const", "enum", "default", "examples"])
@@ -46,7 +47,7 @@ def check(
     """
     fitted = coerce(dict(args), schema)
     if not isinstance(fitted, dict):
-        raise AssertionError("an object was fitted into something else")
+        raise AssertionError(f"an object was coerced to a {type(fitted).__name__}")
     faults = problems(validator, fitted, schema)
     if not faults:
         return fitted
@@ -83,7 +84,7 @@ def path_text(parts: Sequence[str | int]) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            part = part if len(part) <= _MAX_NAME_LENGTH else f"{part[: _MAX_NAME_LENGTH - 1]}…"
+            part = shorten(part, _MAX_NAME_LENGTH)
             text += f".{part}" if text else part
     return text
 
@@ -105,12 +106,12 @@ def _all_problems(
     if is_small and not is_larger(schema, _MAX_SCHEMA):
         return _listed(_explained(validator.iter_errors(value), schema))
     if not is_small and _has_choice(schema):
-        return [{"path": "arguments", "message": "they do not fit, and are too large to say why"}]
+        return [{"path": "arguments", "message": "they are invalid, and too large to explain why"}]
     try:
         validator.validate(value)
     except jsonschema_rs.ValidationError as first:
         return _listed(_explained([first], schema))
-    raise AssertionError("the validator contradicts itself")
+    raise AssertionError("`validate` accepts a value that `is_valid` refused")
 
 
 def is_larger(value: Any, most: int) -> bool:

@@ -11,6 +11,7 @@ import jsonschema_rs
 import msgspec
 
 from haft_protocol.errors import shown
+from haft_protocol.shortening import shorten
 
 Path = tuple[str | int, ...]
 _Finding = tuple[Path, str]
@@ -39,8 +40,8 @@ class Names:
 
     def unknown(self, name: str, names: Sequence[str]) -> str:
         if near := self.near(name, names):
-            return f"it is not known; did you mean `{near}`?"
-        return f"it is not known; known are {', '.join(names[:12]) or 'none'}"
+            return f"it is unknown; did you mean `{near}`?"
+        return f"it is unknown; known names: {', '.join(names[:12]) or 'none'}"
 
     def near(self, name: str, names: Sequence[str]) -> str | None:
         if self._left <= 0 or len(name) > _MAX_NAME_LENGTH:
@@ -59,7 +60,7 @@ def explain(
     """Return sentences for one error, each with its path."""
     path, kind = tuple(error.instance_path), str(error.kind.name)
     if isinstance(error.kind, _UNCHECKED):
-        return [(path, "it could not be checked against the pattern that it must match: too hard")]
+        return [(path, "it could not be checked against its pattern, which is too expensive")]
     if kind == "required":
         return [((*path, str(error.kind.as_dict()["property"])), "it is required")]
     if kind in ("additionalProperties", "unevaluatedProperties"):
@@ -75,7 +76,7 @@ def explain(
             return [(path, f"give {how} one of {', '.join(f'`{n}`' for n in choice)}{end}")]
         branches = error.kind.as_dict().get("context") or []
         if not all(branches):
-            return [(path, "it fits more than one of the forms of which it must fit one")]
+            return [(path, "it matches more than one of the forms, of which it must match one")]
         if depth < _MAX_CHOICE_DEPTH and (meant := _intended_errors(error, branches)):
             return [
                 finding for inner in meant for finding in explain(inner, schema, names, depth + 1)
@@ -86,7 +87,7 @@ def explain(
         return [(path, f"it must be {offer}, not {_short(error.instance)}")]
     message = error.message
     if len(message) > 200:
-        message = f"{shown(_short(error.instance), 80)} does not fit `{kind}`"
+        message = f"{shown(_short(error.instance), 80)} does not match `{kind}`"
     return [(path, message)]
 
 
@@ -156,7 +157,7 @@ def _values(actual: Any, values: Mapping[str, Any], count: int, names: Names) ->
     kept: list[str] = []
     left = _MAX_LIST_LENGTH
     for text in first:
-        text = text if len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 1]}…"
+        text = shorten(text, _MAX_VALUE_LENGTH)
         left -= len(text) + 2
         if left < 0:
             break
@@ -191,5 +192,4 @@ def _json(value: object) -> str:
 def _short(value: object) -> str:
     if isinstance(value, str):
         value = value[:61]  # the rest is not shown
-    text = _json(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return shorten(_json(value), 60)

@@ -58,7 +58,7 @@ USER_SHELL = "user_shell"
 """Shell of `haft shell`, available with any toolpack."""
 
 
-_KEPT_REMARK = "; until it can be, every start asks for approval"
+_KEPT_REMARK = "; until it can be read, every start asks for approval"
 _ASKS = Layer("*", ("unread",), Document("", {}, {}), {"run": "ask"})
 """Policy of roots' tools while a file of the user's cannot be read."""
 
@@ -309,7 +309,7 @@ class Catalogue:
         seen = self.inspect(root)
         files = {file.name: file for file in seen.files if isinstance(file, HashedFile)}
         if seen.digest != digest:
-            raise TrustFault("the files are not as they were shown; look at them again")
+            raise TrustFault("the files have changed since they were shown; review them again")
         if not files:
             raise TrustFault(f"there is no file in {seen.root}/{FOLDER} that could be")
         kept = {name: TrustedFile(file.digest, decode_text(file)) for name, file in files.items()}
@@ -333,7 +333,7 @@ class Catalogue:
 
     def _store(self) -> Trust:
         if self._trust is None:
-            raise TrustFault("this daemon keeps no store of trust")
+            raise TrustFault("this daemon has no trust store")
         return self._trust
 
     def _project(self, root: str | None) -> ProjectTools | None:

@@ -96,8 +96,8 @@ def _make_mediated_sandbox(tool: Tool, policy: AccessPolicy, root: str) -> Sandb
         if not is_within(rule.path, root) and rule.grants - {"execute"} and not policy.commands:
             raise _make_refusal(
                 tool,
-                f"the rule for {rule.path!r} lies outside of the root {root!r}, which host calls do not "
-                "leave; only `execute` is for other places",
+                f"the rule for {rule.path!r} is outside of the root {root!r}, to which host calls are "
+                "confined; only `execute` may be elsewhere",
             )
         if "execute" not in rule.grants or rule.path == root:
             continue
@@ -105,8 +105,8 @@ def _make_mediated_sandbox(tool: Tool, policy: AccessPolicy, root: str) -> Sandb
             if inner.path.startswith(f"{rule.path}/") and inner.denies & {"read", "execute"}:
                 raise _make_refusal(
                     tool,
-                    f"the rule for {inner.path!r} takes away a part of what `execute` for "
-                    f"{rule.path!r} lets the process itself read; Linux (Landlock) only adds rights",
+                    f"the rule for {inner.path!r} denies a part of what `execute` for "
+                    f"{rule.path!r} lets the process itself read; Linux (Landlock) can only add rights",
                 )
         grants.append(Grant(rule.path, frozenset({"read", "execute"})))
     return Sandbox(root, tuple(grants))

@@ -219,7 +219,7 @@ class _Renderer:
         """Return the words; with `is_file` the first is a file, not a name on PATH."""
         command = self.tool.command
         if command is None:
-            raise AssertionError("checked before")
+            raise AssertionError("a tool without a command was resolved")
         if command.shell is not None:
             return self._render_script(command.words, command.shell)
         argv: list[str] = []
@@ -230,7 +230,7 @@ class _Renderer:
                 else [self.render_text("command", word)]
             )
         if not argv or not argv[0]:
-            raise self._argument_error("command", "it names no program")
+            raise self._argument_error("command", "it does not name a program")
         for at, argument in enumerate(argv):
             self.check_size(f"argument {at}", argument)
         is_path = is_file or "/" in argv[0]

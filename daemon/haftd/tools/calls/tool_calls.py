@@ -1,5 +1,5 @@
 """Check of a call's arguments, and parser of a model's call of a stateful tool, where the tool's
-own arguments stand beside `action` and `id`."""
+own arguments are beside `action` and `id`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import jsonschema_rs
 import msgspec
 
-from haft_protocol.errors import RpcError, action_not_supported, invalid_arguments, shown
+from haft_protocol.errors import RpcError, action_not_supported, escaped, invalid_arguments
 from haft_protocol.methods import ID_FORM
 from haftd.lazy_pattern import lazy_pattern
 from haftd.redaction import Redacted
@@ -75,7 +75,7 @@ def read_call(tool: Tool, arguments: Mapping[str, Any]) -> HandleCall:
     action = arguments.get("action")
     if action not in tool.actions:
         has = ", ".join(f"`{name_}`" for name_ in tool.actions)
-        raise action_not_supported(tool.name, shown(action, 40).strip("'"), f"it has {has}")
+        raise action_not_supported(tool.name, escaped(str(action), 40), f"it has {has}")
     protocol = {name: item for name, item in arguments.items() if name not in ("action", "id")}
     faults = _check_id(arguments)
     args: dict[str, Any] = {}
@@ -106,7 +106,7 @@ def read_run(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     own = _drop_protocol_nulls(tool, arguments)
     stray = [name for name in own if name in _PROTOCOL - _own_names(tool)]
     if stray and tool.parameters.get("additionalProperties") is False:
-        why = "it goes with an `action`, as `spawn`; leave it out to run the tool to its end"
+        why = "it needs an `action` such as `spawn`; leave it out to run the tool to its end"
         faults = [{"path": name, "message": why} for name in stray]
         rest = {name: item for name, item in own.items() if name not in stray}
         raise invalid_arguments(tool.name, [*faults, *_check(tool, rest)[1]])

@@ -67,7 +67,7 @@ class NetRule(msgspec.Struct, frozen=True):
         return kind, len(self.host), self.port is not None, self.scheme is not None, path
 
     def matches(self, host: str, port: int, scheme: str | None, path: str | None) -> bool:
-        """Match a destination; a rule with scheme or path matches no connection without one."""
+        """Match a destination; a rule with a scheme or path does not match a connection without them."""
         if self.port is not None and self.port != port:
             return False
         if self.scheme is not None and self.scheme != scheme:
@@ -155,7 +155,7 @@ class AccessPolicy(msgspec.Struct, frozen=True):
         """Decide on a connection to `address`, one of the name `host`.
 
         A rule on the address decides before one on the name, whose owner chooses addresses: one
-        that is not public needs a rule of its own.
+        that is not public needs its own rule.
         """
         if self.net is None:
             return True
@@ -284,8 +284,7 @@ class AccessPolicy(msgspec.Struct, frozen=True):
                 yield (
                     ("fs",),
                     (
-                        f"the rule for {rule.path!r} takes away {' and '.join(sorted(kept))}, which every "
-                        f"tool has in {above}: its programs and libraries need it"
+                        f"the rule for {rule.path!r} denies {' and '.join(sorted(kept))}, which every tool has in {above}: its programs and libraries need it"
                     ),
                 )
                 continue
@@ -297,16 +296,14 @@ class AccessPolicy(msgspec.Struct, frozen=True):
                 yield (
                     ("fs",),
                     (
-                        f"the rule for {rule.path!r} takes away {', '.join(lost)}, which a rule above it "
-                        "grants; Linux (Landlock) only adds rights: grant the folders apart instead"
+                        f"the rule for {rule.path!r} denies {', '.join(lost)}, which a rule above it grants; Linux (Landlock) can only add rights: grant the folders separately instead"
                     ),
                 )
             if "create" in rule.grants and not self._may_at("update", rule):
                 yield (
                     ("fs",),
                     (
-                        f"the rule for {rule.path!r} has `create` without `update`; Linux (Landlock) does "
-                        "not tell a new file from an old one: grant both, or `write`"
+                        f"the rule for {rule.path!r} has `create` without `update`; Linux (Landlock) does not distinguish new files from old ones: grant both, or `write`"
                     ),
                 )
         for destination in self.net or ():
@@ -322,7 +319,7 @@ class AccessPolicy(msgspec.Struct, frozen=True):
             yield (
                 ("commands",),
                 (
-                    'patterns of commands are enforced by `runtime = "vfs"` only; a process of this '
+                    'only `runtime = "vfs"` enforces patterns of commands; a process of this '
                     "runtime runs every program that its `fs` rules let it execute"
                 ),
             )
@@ -366,8 +363,7 @@ def find_unenforceable(
             yield (
                 ("fs",),
                 (
-                    f"the rule for {rule.path!r} grants a part of `write`, which only the kernel's "
-                    "sandbox keeps apart: grant `write`, or leave out `unsafe = true`"
+                    f"the rule for {rule.path!r} grants a part of `write`, which only the kernel's sandbox distinguishes: grant `write`, or remove `unsafe = true`"
                 ),
             )
     if any(rule.allow for rule in policy.net or ()):
@@ -497,7 +493,7 @@ def _fits(pattern: Sequence[str], args: Sequence[str]) -> bool:
 
 
 def _fits_word(pattern: str, word: str) -> bool:
-    """Match a whole word; only `*` is no plain character.
+    """Match a whole word; only `*` is a wildcard.
 
     >>> _fits_word("a*c", "abc"), _fits_word("a?c", "abc"), _fits_word("[ab]", "a"), _fits_word("a*a", "a")
     (True, False, False, False)

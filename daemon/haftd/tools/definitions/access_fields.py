@@ -43,7 +43,7 @@ def read_access(value: object) -> dict[str, Any]:
     for name in value:
         if name not in _KINDS:
             raise invalid_field(
-                f"there is no such kind of access; they are {', '.join(_KINDS)}", name
+                f"there is no such kind of access; the kinds are {', '.join(_KINDS)}", name
             )
     read_policy(value, None, strict=True)
     return value
@@ -78,7 +78,7 @@ def read_policy(
 
 
 def _refuse_one_table(value: Mapping[str, Any], kind: str, key: str) -> None:
-    """Raise `InvalidField` for a rule in single brackets, which stands where a list has rights."""
+    """Raise `InvalidField` for a rule in single brackets, which is in the place of a list's rights."""
     if key in value:
         raise invalid_field(f"{_TABLES} `[[tools.X.access.{kind}]]`, in double brackets", kind)
 
@@ -96,10 +96,10 @@ def _read_fs(value: object) -> tuple[PathRule, ...]:
         for word, paths in value.items():
             if word not in _WORDS:
                 raise invalid_field(
-                    f"there is no such right; they are {', '.join(_WORDS)}", "fs", word
+                    f"there is no such right; the rights are {', '.join(_WORDS)}", "fs", word
                 )
             if not isinstance(paths, list):
-                raise invalid_field("it must be a list of paths", "fs", word)
+                raise invalid_field("it must be an array of paths", "fs", word)
             for at, path in enumerate(paths):
                 rules.append(
                     PathRule(_read_path(path, "fs", word, str(at)), frozenset(_WORDS[word]))
@@ -107,7 +107,7 @@ def _read_fs(value: object) -> tuple[PathRule, ...]:
         return _merge(tuple(rules))
     if isinstance(value, list) and any(not isinstance(item, dict) for item in value):
         raise invalid_field(
-            "a list of paths needs its right: `fs.read = [...]`, `fs.write = [...]`", "fs"
+            "an array of paths needs its right: `fs.read = [...]`, `fs.write = [...]`", "fs"
         )
     return _merge(_read_list(value, "fs", _read_path_rule))
 
@@ -128,7 +128,7 @@ def _read_path_rule(item: dict[str, Any], at: str) -> PathRule:
             (grants if allowed else denies).add(right)
             (denies if allowed else grants).discard(right)
     if not grants and not denies:
-        raise invalid_field(f"it names no right; they are {', '.join(_WORDS)}", "fs", at)
+        raise invalid_field(f"it names no right; the rights are {', '.join(_WORDS)}", "fs", at)
     return PathRule(path, frozenset(grants), frozenset(denies))
 
 
@@ -152,7 +152,7 @@ def _read_path(value: object, *place: str) -> str:
     parts = value.split("/")
     if ".." in parts:
         raise invalid_field(
-            f"{shown(value)} has a `..`, which links change the meaning of; write the path itself",
+            f"{shown(value)} has a `..`, whose meaning depends on links; write the path itself",
             *place,
         )
     if "*" in value:
@@ -181,16 +181,16 @@ def _read_net(item: object, at: str) -> NetRule:
         raise invalid_field("it needs a `host`", "net", at)
     host = canonicalize_host(host)
     if not _HOST.fullmatch(host) and not _is_address(host):
-        apart = "; `scheme`, `port` and `path_prefix` are keys of their own" if ":" in host else ""
+        apart = "; `scheme`, `port` and `path_prefix` are separate keys" if ":" in host else ""
         raise invalid_field(
-            f"{shown(host)} is no host: a name, `*.name`, an address, or `*`{apart}",
+            f"{shown(host)} is not a valid host: it must be a name, `*.name`, an address, or `*`{apart}",
             "net",
             at,
             "host",
         )
     scheme = item.get("scheme")
     if scheme is not None and not (isinstance(scheme, str) and _SCHEME.fullmatch(scheme)):
-        raise invalid_field("it must be a scheme in small letters, as https", "net", at, "scheme")
+        raise invalid_field("it must be a scheme in lower case, such as https", "net", at, "scheme")
     port = item.get("port")
     is_number = isinstance(port, int) and not isinstance(port, bool)
     if port is not None and not (is_number and 1 <= port <= 65535):
@@ -216,10 +216,10 @@ def _read_env(value: object) -> tuple[EnvRule, ...]:
         _refuse_one_table(value, "env", "name")
         for word in value:
             if word != "read":
-                raise invalid_field("there is no such right; it is `read`", "env", word)
+                raise invalid_field("there is no such right; the only one is `read`", "env", word)
         names = value.get("read", [])
         if not isinstance(names, list):
-            raise invalid_field("it must be a list of names", "env", "read")
+            raise invalid_field("it must be an array of names", "env", "read")
         return tuple(
             EnvRule(_read_variable(name, "env", "read", str(at))) for at, name in enumerate(names)
         )
@@ -253,22 +253,22 @@ def _read_commands(value: object) -> tuple[CommandRule, ...]:
             raise invalid_field("it must be a table of `args` and `envs`", "commands", program)
         for key in item:
             if key not in ("args", "envs"):
-                raise invalid_field("it has `args` and `envs`", "commands", program, key)
+                raise invalid_field("it can have `args` and `envs`", "commands", program, key)
         args = item.get("args")
         if args is not None:
             if not isinstance(args, list) or not all(_is_texts(words) for words in args):
                 raise invalid_field(
-                    "it must be a list of lists of words, `**` at the end for the rest",
+                    "it must be an array of arrays of words, with `**` at the end for the rest",
                     "commands",
                     program,
                     "args",
                 )
             if any("**" in words[:-1] for words in args):
-                raise invalid_field("`**` stands at the end only", "commands", program, "args")
+                raise invalid_field("`**` is allowed only at the end", "commands", program, "args")
             args = tuple(map(tuple, args))
         envs = item.get("envs", [])
         if not _is_texts(envs):
-            raise invalid_field("it must be a list of names", "commands", program, "envs")
+            raise invalid_field("it must be an array of names", "commands", program, "envs")
         rules.append(CommandRule(program, args, tuple(envs)))
     return tuple(rules)
 
@@ -281,5 +281,5 @@ def _check_keys(item: Mapping[str, Any], names: tuple[str, ...], *place: str) ->
     for name in item:
         if name not in names:
             raise invalid_field(
-                f"a rule has no such key; they are {', '.join(names)}", *place, name
+                f"a rule has no such key; the keys are {', '.join(names)}", *place, name
             )

@@ -15,7 +15,7 @@ from haft_protocol.approvals import PolicedAction
 from .definition import RunMode, StatedMode, Tool
 
 PARAMETERS = ("json", "function_call", "off")
-"""Forms of displayed arguments, of `style.parameters`; besides, a command."""
+"""Forms of displayed arguments, of `style.parameters`; another value is a command."""
 
 Run = StatedMode | Mapping[str, StatedMode] | None
 """Values of `run` in a definition."""
@@ -45,7 +45,7 @@ def find_mode(tool: Tool, action: PolicedAction) -> RunMode:
 
 def combine_policies(own: Run, other: Run) -> Run:
     """Combine two policies, a project's and its user's, to the stricter mode of each action; None
-    is no policy."""
+    stands for no policy."""
     if own is None or other is None or own == other:
         return own if other is None else other
     actions: tuple[PolicedAction, ...] = ("spawn", "call", *_ON_HANDLES)

@@ -17,7 +17,7 @@ _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 def read_template(value: object, *path: str) -> str:
     """Return a checked template string. Raises `InvalidField` at `path`, the keys inside the field."""
     if not isinstance(value, str):
-        raise invalid_field("it must be a text", *path)
+        raise invalid_field("it must be a string", *path)
     if "\0" in value:
         raise invalid_field("it contains a NUL byte", *path)
     try:
@@ -50,7 +50,7 @@ def _split(value: str) -> tuple[str, ...]:
 
 
 def read_command(value: object) -> Command:
-    """Parse a command: a text, a list of words, or a table. Raises `InvalidField`."""
+    """Parse a command: a string, an array of words, or a table. Raises `InvalidField`."""
     match value:
         case str():
             argv: tuple[str | Each, ...] = _split(value)
@@ -60,16 +60,16 @@ def read_command(value: object) -> Command:
             return _read_command_table(value)
         case _:
             raise invalid_field(
-                "it must be a text, a list, or a table of `program`, `args` and `shell`"
+                "it must be a string, an array, or a table of `program`, `args` and `shell`"
             )
     if not argv or argv[0] == "":
-        raise invalid_field("it names no program")
+        raise invalid_field("it does not name a program")
     return Command(argv)
 
 
 def _read_command_table(value: dict[str, Any]) -> Command:
     if unknown := sorted(set(value) - {"program", "args", "shell"}):
-        raise invalid_field("a command has `program`, `args` and `shell`", unknown[0])
+        raise invalid_field("a command can have `program`, `args` and `shell`", unknown[0])
     program = value.get("program")
     if not isinstance(program, str) or not program.strip():
         raise invalid_field("it must name a program", "program")
@@ -90,7 +90,7 @@ def _read_command_table(value: dict[str, Any]) -> Command:
 def _check_script(command: Command) -> None:
     """Check that values in the shell script cannot become script text.
 
-    An `each` word stands as any value; statements and comments have none.
+    An `each` word counts as any value; statements and comments have none.
     """
     try:
         templates = [word if isinstance(word, str) else "{{ tool }}" for word in command.words]

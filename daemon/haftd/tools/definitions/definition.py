@@ -41,7 +41,7 @@ class Command(msgspec.Struct, frozen=True):
 
     @property
     def names_module(self) -> bool:
-        """True if the program's name is that of a WebAssembly module."""
+        """True if the program is named like a WebAssembly module."""
         return self.shell is None and str(self.words[0]).endswith(".wasm")
 
 
@@ -72,7 +72,7 @@ _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
 
 
 def _refuse_to_retrieve(uri: str) -> Any:
-    raise ValueError(f"a schema may not refer to {uri}")
+    raise ValueError(f"a schema must not refer to {uri}")
 
 
 class SchemaError(ValueError):
@@ -109,7 +109,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     file: str
     line: int | None = None
     root: str | None = None
-    """The defining root, the working folder; None for the user's own, run in the caller's."""
+    """The root that defines the tool, and its working folder; None for a tool of the user, which runs in the caller's root."""
     summary: str = ""
     description: str = ""
     examples: str = ""

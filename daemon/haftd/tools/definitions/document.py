@@ -34,21 +34,21 @@ _MAX_FOLDERS = 1_000
 _NOT_REGULAR = "it is not a regular file"
 _TOO_LONG = f"it is larger than {MAX_DOCUMENT_BYTES} bytes"
 _TOO_DEEP = "it is nested too deeply"
-_TOO_LARGE = "a number in it is larger than TOML has: 64 bits"
+_TOO_LARGE = "a number in it is larger than 64 bits, TOML's limit"
 _AT = lazy_pattern(r" \(at line (\d+), column \d+\)$")
 _KEY = r"([\w-]+(?:\.[\w-]+)*)"
 _PLAIN = lazy_pattern(rf"\[{_KEY}\]|\[\[{_KEY}\]\]|{_KEY} *= 0", re.ASCII)
 """Most headers and left sides, for which tomllib takes thirty times as long."""
 
 _SET_TWICE = lazy_pattern(r"Cannot (?:overwrite a value|declare|redefine|mutate)|Duplicate ")
-_ONCE = "; a key or a table is set once, either as `key = …` or as `[table]`: remove one, or put both in one"
+_ONCE = "; a key or a table can be set only once, either as `key = …` or as `[table]`: remove one, or put both in one"
 _TRIPLE = lazy_pattern(r'"""|\'\'\'')
 
 
 class UnreadableFile(Exception):
     """Unreadable or malformed file; `line` if known.
 
-    `is_kept`: modes or owners keep the file from being read, perhaps by a sandboxed tool.
+    `is_kept`: modes or owners keep the file from being read, for example by a sandboxed tool.
     """
 
     def __init__(self, message: str, line: int | None = None, *, is_kept: bool = False) -> None:
@@ -174,7 +174,7 @@ def _find_foreign_write_fault(status: os.stat_result, subject: str) -> str:
         return f"{subject} belongs to the user with the number {status.st_uid}, so it is not read"
     sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
     if status.st_mode & stat.S_IWOTH and not sticky and not stat.S_ISLNK(status.st_mode):
-        return f"{subject} can be written by everybody, so it is not read; `chmod o-w` {subject}"
+        return f"{subject} is writable by everybody, so it is not read; `chmod o-w` {subject}"
     return ""
 
 
@@ -187,7 +187,9 @@ def parse(text: str, file: str) -> Document:
         place = _AT.search(message)
         line = int(place[1]) if place else None
         remedy = _ONCE if _SET_TWICE.match(message) else ""
-        raise UnreadableFile(f"it is not TOML: {_AT.sub('', message)}{remedy}", line) from None
+        raise UnreadableFile(
+            f"it is not valid TOML: {_AT.sub('', message)}{remedy}", line
+        ) from None
     except RecursionError:
         raise UnreadableFile(_TOO_DEEP) from None
     except ValueError:

@@ -77,20 +77,20 @@ _LIMITS = ("memory", "cpu_s", "wall_s", "processes", "output", "fuel")
 
 
 def read_size(value: object) -> int:
-    """Parse bytes: an integer, or a text like "64 MiB"; raises `InvalidField`."""
+    """Parse bytes: an integer, or a string such as "64 MiB"; raises `InvalidField`."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     if isinstance(value, str) and (match_ := _SIZE.fullmatch(value.strip())):
         return int(match_[1]) * _UNITS[match_[2]]
     raise invalid_field(
-        f'it is {shown(value)}; a size is a number of bytes, or a text like "64 MiB"'
+        f'it is {shown(value)}; a size is a number of bytes, or a string such as "64 MiB"'
     )
 
 
 def _read_text(value: object) -> str:
     if isinstance(value, str):
         return value
-    raise invalid_field("it must be a text")
+    raise invalid_field("it must be a string")
 
 
 def _read_table(value: object) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def _read_annotations(value: object) -> Annotations:
     for name, item in _read_table(value).items():
         if name not in Annotations.__struct_fields__:
             names = ", ".join(Annotations.__struct_fields__)
-            raise invalid_field(f"there is no such annotation; they are {names}", name)
+            raise invalid_field(f"there is no such annotation; the annotations are {names}", name)
         annotations[name] = read_flag(item, name)
     return Annotations(**annotations)
 
@@ -207,14 +207,14 @@ def _read_verbs(value: object) -> VerbForm:
 def _read_may(value: object) -> frozenset[str]:
     if isinstance(value, list) and all(item in MAY for item in value):
         return frozenset(value)
-    raise invalid_field(f"it must be a list of {', '.join(MAY)}")
+    raise invalid_field(f"it must be an array of {', '.join(MAY)}")
 
 
 def _read_actions(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or any(item not in ACTIONS for item in value):
-        raise invalid_field(f"it must be a list of {', '.join(ACTIONS)}")
+        raise invalid_field(f"it must be an array of {', '.join(ACTIONS)}")
     if "spawn" not in value:
-        raise invalid_field("it must have spawn: without it nothing can be started")
+        raise invalid_field("it must have spawn: without it the tool cannot be started")
     return tuple(action for action in ACTIONS if action in value)
 
 
@@ -252,11 +252,11 @@ def _read_questions(value: object) -> dict[str, QuestionPolicy]:
             and not isinstance(target, dict)
         ):
             raise invalid_field(
-                "it must be assistant, user, or a table for whoever answers", name, "target"
+                "it must be assistant, user, or a table for another target", name, "target"
             )
         answer = item.get("answer")
         if "answer" in item and not isinstance(answer, bool | int | float | str):
-            raise invalid_field("an answer is a text, a number, true or false", name, "answer")
+            raise invalid_field("an answer is a string, a number, true or false", name, "answer")
         timeout = item.get("timeout_s")
         is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
         if timeout is not None and not (is_number and 0 <= timeout <= MAX_TIMEOUT_S):
@@ -334,7 +334,7 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
         raise invalid_field("a local tool needs a `command`", "command")
     if source.startswith("mcp.") and (more := values.get("limits", {}).keys() - {"wall_s"}):
         raise invalid_field(
-            "a call of a server has the limit wall_s only", "limits", sorted(more)[0]
+            "a call of a server can have only the limit wall_s", "limits", sorted(more)[0]
         )
     command: Command | None = values.get("command")
     if source != "local":
@@ -360,10 +360,11 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
     plain = stateful or values.get("runtime", "stdio") not in ("stdio", "wasm")
     values.setdefault("output", "raw" if plain else "outcome")
     if values["output"] != "raw" and values.get("runtime", "stdio") == "pty":
-        raise invalid_field("what a terminal shows is always raw", "output")
+        raise invalid_field("the output of a terminal is always raw", "output")
     if values.get("result", "unattended") != "unattended" and values.get("runtime") == "pty":
         raise invalid_field(
-            "what a terminal shows is seen as it goes, so no result is reviewed", "result"
+            "the output of a terminal is visible immediately, so its result cannot be reviewed",
+            "result",
         )
     values["stateful"] = stateful
     values["has_parameters"] = "parameters" in values
@@ -371,7 +372,9 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
     try:
         return Tool(name=name, file=file, line=line, kept=kept, **values)
     except SchemaError as error:
-        raise invalid_field(f"it makes no schema: {error}", "parameters", *error.path) from None
+        raise invalid_field(
+            f"it does not make a schema: {error}", "parameters", *error.path
+        ) from None
 
 
 def _check_module(values: Mapping[str, Any]) -> None:
@@ -384,7 +387,7 @@ def _check_module(values: Mapping[str, Any]) -> None:
         return
     command: Command = values["command"]
     if command.shell is not None:
-        raise invalid_field("a module of WebAssembly is no shell script", "command")
+        raise invalid_field("a WebAssembly module is not a shell script", "command")
 
 
 def find_remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -395,7 +398,7 @@ def find_remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[st
     if tool.source.startswith("mcp."):
         for name in _OF_PROGRAMS:
             if name in read:
-                yield (name,), "it is ignored: the server's own `[mcp.<name>]` says how it is run"
+                yield (name,), "it is ignored: the server's `[mcp.<name>]` defines how it is run"
         return
     if tool.enable != "off" and (why := tool.unserved):
         yield (

@@ -43,7 +43,9 @@ def read_functions(path: Path) -> Document:
     """Read the definitions of a tool file; raises `UnreadableFile`."""
     text = read_text(path)
     if "{" in str(path):
-        raise UnreadableFile("the path of a tool file has no braces: they would be a template")
+        raise UnreadableFile(
+            "the path of a tool file must not have braces: they would be a template"
+        )
     tools: dict[str, Any] = {}
     lines: dict[tuple[str, ...], int] = {}
     module = _parse(text) if _MODULE in text else None
@@ -61,9 +63,9 @@ def _parse(text: str) -> ast.Module:
     try:
         return ast.parse(text)
     except SyntaxError as error:
-        raise UnreadableFile(f"it is not Python: {error.msg}", error.lineno) from None
+        raise UnreadableFile(f"it is not valid Python: {error.msg}", error.lineno) from None
     except (ValueError, RecursionError, MemoryError):
-        raise UnreadableFile("it is not Python that can be read") from None
+        raise UnreadableFile("it is not valid Python") from None
 
 
 def _choose_program(path: Path, text: str) -> list[str]:
@@ -139,11 +141,11 @@ def find_packaged_functions(
 
 def _find_fault(entry: EntryPoint, taken: Collection[str]) -> str:
     if entry.name in taken:
-        return f"haftd has a tool {shown(entry.name)} of its own, which stays"
+        return f"haftd has its own tool {shown(entry.name)}, which cannot be replaced"
     if not NAME.fullmatch(entry.name):
         return f"{shown(entry.name)} is not a name for a tool"
     if not entry.object:
-        return 'an entry point for a tool names a function: "module:function"'
+        return 'an entry point for a tool must name a function: "module:function"'
     if "{" in f"{entry.folder}{entry.module}{entry.object}":
         return "it has braces, which would be a template"
     return ""

@@ -35,14 +35,14 @@ from .template_names import check_names
 _CONFINED = ("stdio", "pty", "wasm")
 FORMS = (("tools",), ("conversation", "tools"))
 _UNSAFE = (
-    "so the tool is not used; change the rule, or add `unsafe = true` to use the tool without any"
+    "so the tool is not used; change the rule, or add `unsafe = true` to use the tool without rules"
 )
 _UNGRANTED = "so the tool is not used; change the rule"
 
 
 _OPEN_FILES = (
-    "it has no rule about `fs`, which leaves files open to the tool, also haft's own, and so its rules; "
-    'list files, as `access.fs.read = ["."]`'
+    "it has no rule about `fs`, which gives the tool access to all files, also to haft's own and thereby to its rules; "
+    'list files, as in `access.fs.read = ["."]`'
 )
 
 _RULES = frozenset(["access", "sandbox"])
@@ -117,7 +117,7 @@ def _find_faults(layer: Layer, *, strict: bool) -> Iterator[tuple[Problem, bool]
         yield layer.problem((), f"the name {layer.name!r} is taken by the daemon itself"), True
         return
     if not isinstance(layer.values, dict):
-        yield layer.problem((), "a definition is a table"), True
+        yield layer.problem((), "a definition must be a table"), True
         return
     for key, value in layer.values.items():
         reader = fields.READERS.get(key)
@@ -127,7 +127,7 @@ def _find_faults(layer: Layer, *, strict: bool) -> Iterator[tuple[Problem, bool]
             yield layer.problem((key,), f"a definition has no field {shown(key)}{hint}"), strict
             continue
         if layer.name == "*" and key not in fields.SHARED:
-            yield layer.problem((key,), "it cannot be set for all tools at once"), True
+            yield layer.problem((key,), "it cannot be set for all tools together"), True
             continue
         try:
             reader(value)
@@ -229,7 +229,7 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
         problems.extend(layer.problem(path, f"{why}, {so}") for path, why in faults)
         if faults:
             return None
-        # Open kinds alone are no rule.
+        # Kinds that are all open confine nothing.
         tool = replace(tool, policy=None if policy == AccessPolicy() else policy)
     elif tool.runtime == MEDIATED and not tool.unsafe:
         tool = replace(tool, policy=NOTHING)

@@ -31,7 +31,7 @@ def read_notify(value: object) -> NoticeSettings:
             fields[key] = _read_patterns(item)
         elif key not in _SWITCHES:
             keys = ", ".join((*_SWITCHES, "patterns"))
-            raise InvalidField((key,), f"there is no such notice; there are {keys}")
+            raise InvalidField((key,), f"there is no such notice; the notices are {keys}")
         elif not isinstance(item, bool):
             raise InvalidField((key,), "it must be true or false")
         else:
@@ -46,7 +46,7 @@ def _read_patterns(value: object) -> tuple[NoticePattern, ...]:
         )
     if len(value) > _MAX_PATTERNS:
         raise InvalidField(
-            ("patterns",), f"it has {len(value)} patterns; {_MAX_PATTERNS} are allowed"
+            ("patterns",), f"it has {len(value)} patterns; at most {_MAX_PATTERNS} are allowed"
         )
     return tuple(_read_pattern(name, pattern) for name, pattern in value.items())
 
@@ -54,11 +54,11 @@ def _read_patterns(value: object) -> tuple[NoticePattern, ...]:
 def _read_pattern(name: str, value: object) -> NoticePattern:
     path: tuple[str, ...] = ("patterns", name)
     if not _NAME.fullmatch(name):
-        raise InvalidField(path, "a name has 1 to 64 letters, digits or `_.-`")
+        raise InvalidField(path, "a name must have 1 to 64 letters, digits or `_.-`")
     level: object = "info"
     if isinstance(value, dict):
         if unknown := sorted(set(value) - {"match", "level"}):
-            raise InvalidField((*path, unknown[0]), "a pattern has `match` and `level`")
+            raise InvalidField((*path, unknown[0]), "a pattern can have `match` and `level`")
         if "match" not in value:
             raise InvalidField(path, "it needs a `match`, an expression")
         level = value.get("level", "info")

@@ -144,7 +144,7 @@ def _parse(value: object) -> dict[str, Any]:
         return _make_schema(value, (), 0)
     for name, parameter in value.items():
         if not isinstance(parameter, dict):
-            raise InvalidField((name,), "a parameter is a table")
+            raise InvalidField((name,), "a parameter must be a table")
     return _make_schema({"type": "object", "properties": value}, (), 0, is_short=True)
 
 
@@ -153,7 +153,7 @@ def _choose_description(form: dict[str, Any], path: tuple[str, ...]) -> str | No
     for key in ("summary", "description"):
         text = form.get(key)
         if text is not None and not isinstance(text, str):
-            raise InvalidField((*path, key), "it must be a text")
+            raise InvalidField((*path, key), "it must be a string")
     return (form.get("summary") or "").strip() or (form.get("description") or "").strip() or None
 
 
@@ -197,7 +197,7 @@ def _make_schema(
     required = form.get("required")
     names = list(required) if isinstance(required, list) else []
     if required is not None and not isinstance(required, list | bool):
-        raise InvalidField((*path, "required"), "it must be true, false, or a list of names")
+        raise InvalidField((*path, "required"), "it must be true, false, or an array of names")
     if (properties := form.get("properties")) is not None:
         if not isinstance(properties, dict):
             raise InvalidField((*path, "properties"), "it must be a table")
@@ -220,7 +220,7 @@ def _check_type(value: object, path: tuple[str, ...]) -> None:
             near = get_close_matches(name, _TYPES, n=1) if isinstance(name, str) else []
             hint = f"; did you mean `{near[0]}`?" if near else ""
             raise InvalidField(
-                path, f"it is {shown(name)}; a type is one of {', '.join(_TYPES)}{hint}"
+                path, f"it is {shown(name)}; a type must be one of {', '.join(_TYPES)}{hint}"
             )
 
 

@@ -18,7 +18,7 @@ from .entry_points import EntryPoint, find_entry_points
 GROUP = "haft.runtimes"
 _OWN = ("stdio", "pty", "vfs", "wasm")
 MEDIATED = "vfs"
-"""Runtime with host calls; its process has no access of its own."""
+"""Runtime with host calls; its process has no direct access."""
 _RESERVED = (*_OWN, "builtin", "mcp")
 _ENGINE = "wasmtime"
 _NO_ENGINE = (
@@ -84,9 +84,9 @@ def _find_entries() -> list[EntryPoint]:
 
 def _find_fault(entry: EntryPoint) -> str:
     if entry.name in _RESERVED:
-        return f"haftd has a runtime {shown(entry.name)} of its own, which stays"
+        return f"haftd has its own runtime {shown(entry.name)}, which cannot be replaced"
     if not entry.name.replace("_", "").replace("-", "").isalnum():
         return f"{shown(entry.name)} is not a name for a runtime: letters, digits, `_`, `-`"
     if not entry.object:
-        return 'an entry point for a runtime names what makes it: "module:object"'
+        return 'an entry point for a runtime must name what makes it: "module:object"'
     return ""

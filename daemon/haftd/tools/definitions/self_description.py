@@ -13,9 +13,10 @@ from weakref import WeakKeyDictionary
 import minijinja
 from msgspec.structs import replace
 
-from haft_protocol.errors import RpcError, invalid_arguments, shown, spawn_failed
+from haft_protocol.errors import RpcError, escaped, invalid_arguments, shown, spawn_failed
 from haft_protocol.methods import Problem
 from haft_protocol.outcome import Described, SchemaUnreadable, read_schema
+from haft_protocol.shortening import shorten
 from haftd.lazy_pattern import lazy_pattern
 
 from .definition import Command, Each, SchemaError, Tool
@@ -131,7 +132,7 @@ def read_description(tool: Tool, stdout: bytes) -> Tool:
         raise Undescribed(str(unreadable).removeprefix("it ")) from None
     if entry.error is not None:
         text = "".join(c if c.isprintable() else " " for c in entry.error)
-        raise Undescribed(ToolFault(text[:_MAX_FAULT].strip() or "has no description"))
+        raise Undescribed(ToolFault(shorten(text.strip(), _MAX_FAULT) or "has no description"))
     try:
         form = _merge_parameters(_drop_absent(entry.parameters), tool.laid_over)
         parameters = read_parameters(form)
@@ -149,12 +150,12 @@ def read_description(tool: Tool, stdout: bytes) -> Tool:
         )
     except InvalidField as wrong:
         where = ".".join(("parameters", *wrong.path))
-        raise Undescribed(f"gave a `{where}` that is wrong: {wrong.message}") from None
+        raise Undescribed(f"gave an invalid `{where}`: {wrong.message}") from None
     except RecursionError:
         raise Undescribed("gave parameters that are nested too deeply") from None
     except SchemaError as error:
         where = ".".join(("parameters", *error.path))
-        raise Undescribed(f"gave a `{where}` that makes no schema: {error}") from None
+        raise Undescribed(f"gave a `{where}` that does not make a schema: {error}") from None
     try:
         check_names(described)
     except InvalidField as wrong:
@@ -172,7 +173,7 @@ def _find_entry(tool: Tool, entries: tuple[Described, ...]) -> Described:
     if not tool.entry and len(entries) == 1:
         return entries[0]
     names = ", ".join(map(shown, list(by_name)[:12]))
-    hint = "" if tool.entry else ', name the one that is meant with `source = "local.<name>"`'
+    hint = "" if tool.entry else '; choose one with `source = "local.<name>"`'
     raise Undescribed(f"describes no tool {shown(name)}, only {names}{hint}")
 
 
@@ -292,7 +293,7 @@ class Descriptions:
         if not tool.may_describe or tool.has_parameters or first is None:
             return None
         why = f"the tool takes no arguments: {self._explain_failure(tool, root)}"
-        return invalid_arguments(tool.name, [{"path": shown(first).strip("'"), "message": why}])
+        return invalid_arguments(tool.name, [{"path": escaped(first), "message": why}])
 
     def list_problems(self, tools: Iterable[Tool], root: str | None) -> tuple[Problem, ...]:
         """Return a problem for each tool without its needed description, asked or not."""

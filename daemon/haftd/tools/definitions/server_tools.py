@@ -15,13 +15,14 @@ from msgspec.structs import replace
 
 from haft_protocol.errors import RpcError, shown, spawn_failed, unsupported_source
 from haft_protocol.methods import Annotations, Problem
+from haft_protocol.shortening import shorten
 
 from .definition import SchemaError, Tool
 from .document import merge_tables, problem
 from .fields import assemble
 from .parameters import InvalidField, read_parameters
 
-NOT_ASKED = "its server was not asked for its tools yet"
+NOT_ASKED = "its server has not been asked for its tools yet"
 MAX_SUMMARY = 1024
 """Characters of a server's description in a list."""
 MAX_DESCRIPTION = 32_768
@@ -159,7 +160,7 @@ def _describe(tool: Tool, served: ServedTool) -> Tool:
     text = served.description.strip()[:MAX_DESCRIPTION]
     summary = tool.summary
     if not summary and not tool.description and len(text) > MAX_SUMMARY:
-        summary = text[: MAX_SUMMARY - 1].rstrip() + "…"
+        summary = shorten(text, MAX_SUMMARY)
     return replace(
         tool,
         absent="",
@@ -186,7 +187,7 @@ def _merge_parameters(schema: Mapping[str, Any], over: Mapping[str, Any]) -> dic
     required = [name for name in required if isinstance(name, str)]
     for name, change in over.items():
         if not isinstance(change, Mapping):
-            raise InvalidField((name,), f"`{name}`: a parameter is a table")
+            raise InvalidField((name,), f"`{name}`: a parameter must be a table")
         if name not in properties and form.get("additionalProperties") is False:
             raise InvalidField(
                 (name,), f"it has no parameter {shown(name)}, which the definition changes"

@@ -45,7 +45,7 @@ def check_names(tool: Tool, *, arguments: bool = True) -> None:
     for path, source in _list_templates(tool):
         for name in sorted(_find_names(source)):
             if why := _find_name_fault(tool, name.split("."), source, arguments=arguments):
-                raise InvalidField(path, f"a template of it names `{name}`, {why}")
+                raise InvalidField(path, f"its template uses `{name}`, {why}")
 
 
 def _list_templates(tool: Tool) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -88,7 +88,7 @@ def _find_name_fault(tool: Tool, name: list[str], source: str, *, arguments: boo
     owner, part, *rest = name
     fields = _OF_TOOL if owner == "tool" else _OF_OLDER_CONTEXT if tool.older else _OF_CONTEXT
     if part not in fields:
-        return f"which there is not: `{owner}` has {', '.join(sorted(fields))}"
+        return f"which does not exist: `{owner}` has {', '.join(sorted(fields))}"
     if not rest or part in _FREE or _is_method(rest[-1], source):
         return ""
     if part == "options":

@@ -1,4 +1,4 @@
-"""Full description of a tool, each parameter with its path; and as a text for a model."""
+"""Full description of a tool, each parameter with its path, as a value or as text for a model."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _type(schema: dict[str, Any]) -> str:
 
 
 _START = (
-    "It returns when the program ends or reads input, after `wait_s` seconds at most; a program that goes on"
+    "It returns when the program ends or reads input, after `wait_s` seconds at most; a program that keeps running"
     " is a handle, for handle_send, handle_read, handle_wait and handle_stop."
 )
 
@@ -148,7 +148,7 @@ def page(tools: Iterable[ToolDescription]) -> str:
 def _tool_text(tool: ToolDescription) -> str:
     parts = [f"# {tool.name}", tool.summary, tool.description]
     if tool.actions:
-        parts.append(f"It is held: call it with `action` ({', '.join(tool.actions)}) and `id`.")
+        parts.append(f"It is stateful: call it with `action` ({', '.join(tool.actions)}) and `id`.")
     elif tool.stateful:
         parts.append(_START)
     if tool.parameters:

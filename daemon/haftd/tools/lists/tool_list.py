@@ -21,7 +21,7 @@ AWAIT = ToolInfo(
     name="await",
     description=(
         "Wait until runs of stateful tools have stopped: all of `all`, and one of `any`. It also"
-        " answers when all that is left waits for an answer: those stand in `waiting`, each with its"
+        " returns when every remaining run waits for an answer: these are in `waiting`, each with its"
         " `question`. Answer it with the tool's `apply`, then wait again."
     ),
     parameters=AWAIT_PARAMETERS,
@@ -32,7 +32,7 @@ AWAIT = ToolInfo(
 )
 
 ToolList = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
-"""Tools for a model, sorted by name, and the problems of tools that are left out."""
+"""Tools for a model, sorted by name, and the problems of tools that are not listed."""
 
 RESERVED_NAMES = (AWAIT.name, *(tool.name for tool in HANDLE_TOOLS))
 """Not available to definitions."""
@@ -79,7 +79,7 @@ def make_list(
     style: Style | None = None,
     surface: Surface = "actions",
 ) -> ToolList:
-    """List the offered tools, `await` if any is stateful, and the problems of those that are left out.
+    """List the offered tools, `await` if any is stateful, and the problems of tools that are not listed.
 
     Leaves out tools without a description of their program, for the caller to report.
     """
@@ -109,7 +109,7 @@ def make_list(
                 Problem(
                     file=tool.file,
                     key=f"tools.{tool.name}.parameters",
-                    message=f"the tool is left out for {provider}: {why}",
+                    message=f"the tool is not listed for {provider}: {why}",
                     line=msgspec.UNSET if tool.line is None else tool.line,
                 )
             )

@@ -84,7 +84,7 @@ def _tool(
 HANDLE_TOOLS: tuple[ToolInfo, ...] = (
     _tool(
         "handle_send",
-        "Type into a handle, then return what it prints once it reads input again. Give exactly one of line,"
+        "Type into a handle, then return what it prints until it reads input again. Give exactly one of line,"
         " keys, text, answer, signal.",
         {
             "id": _ID,
@@ -92,11 +92,11 @@ HANDLE_TOOLS: tuple[ToolInfo, ...] = (
             "keys": {
                 "type": "array",
                 "items": {"type": "string"},
-                "description": "As C-c, C-d, Up, Enter, Escape",
+                "description": "Such as C-c, C-d, Up, Enter, Escape",
             },
             "text": {"type": "string", "description": "Text without Enter"},
             "answer": {"description": "Answer to the question it asks"},
-            "signal": {"type": "string", "description": "As INT, TERM, CONT"},
+            "signal": {"type": "string", "description": "Such as INT, TERM, CONT"},
             "until": _UNTIL,
             "pattern": _PATTERN,
             "wait_s": _WAIT,
@@ -133,7 +133,7 @@ HANDLE_TOOLS: tuple[ToolInfo, ...] = (
         ["ids"],
         _STOP,
     ),
-    _tool("handle_list", "List handles, as when an id is lost.", {}, [], _READ),
+    _tool("handle_list", "List handles, for example when an id is lost.", {}, [], _READ),
 )
 """Tools for all handles, without a definition."""
 

@@ -1,4 +1,4 @@
-"""Tools of one root, from its trusted files, beside the user's own.
+"""Tools of one root, from its trusted files, in addition to the user's tools.
 
 A root only adds names, below the user's `'*'`, without `may`. Of a tool's definitions, the first
 file by name wins. The parsed bytes are the hashed bytes. Untrusted files are searched for names,
@@ -72,7 +72,7 @@ def parse_definitions(file: HashedFile, own: UserTools) -> ParsedFile:
     layers = list(read_layers(document, problems))
     tools = build_tools((*own.shared, *layers), problems)
     for name in [name for name, tool in tools.items() if tool.may]:
-        why = "only a definition of the user's own lets its processes act for a person"
+        why = "only the user's own definitions may let processes act for a person"
         problems.append(problem(file.path, f"tools.{name}.may", why, tools.pop(name).line))
     for name in [name for name, tool in tools.items() if find_server(tool) is not None]:
         why = "only a definition of the user's own is about a tool of a server"
@@ -133,9 +133,7 @@ def find_available_tools(
         if existing is None:
             tools[name] = tool
             continue
-        message = (
-            f"it is not used: the name is taken by a tool of {existing.file}, and a root only adds"
-        )
+        message = f"it is not used: a tool of {existing.file} has this name, and a root can only add tools"
         problems.append(problem(tool.file, f"tools.{name}", message, tool.line))
     return tools, problems
 
@@ -185,7 +183,7 @@ class ProjectTools:
             for name, tool in usable.items():
                 tool = replace(tool, root=self.root)
                 if (first := tools.setdefault(name, tool)) is not tool:
-                    message = f"it is not used: {first.file} defines that tool as well"
+                    message = f"it is not used: {first.file} also defines this tool"
                     problems.append(problem(tool.file, f"tools.{name}", message, tool.line))
         self.toolset = Toolset({**own.toolset.tools, **tools}, tuple(problems))
 
@@ -209,7 +207,7 @@ class ProjectTools:
     def _make_untrusted_problem(self, file: HashedFile, state: str) -> Problem:
         since = "it has changed since it was trusted" if state == "changed" else "it is not trusted"
         message = (
-            f"{since}; see what it would run, and trust it, with `haft trust {quote(self.root)}`"
+            f"{since}; review what it would run and trust it with `haft trust {quote(self.root)}`"
         )
         return problem(file.path, "", message)
 

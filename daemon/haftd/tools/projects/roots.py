@@ -193,7 +193,7 @@ class Folder:
         if not stat.S_ISREG(status.st_mode):
             return "it is not a regular file"
         if status.st_mode & stat.S_IWOTH:
-            return "everybody may write to it; `chmod o-w` it"
+            return "it is writable by everybody; run `chmod o-w` on it"
         real = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
         if not real.startswith(self._root.rstrip("/") + "/"):
             return "it is a link that leads out of the root"

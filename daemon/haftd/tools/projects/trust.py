@@ -142,7 +142,7 @@ class Trust:
                 if len(data) > MAX_STORE_BYTES:
                     raise TrustFault(
                         f"the store would be larger than {MAX_STORE_BYTES} bytes; "
-                        "`haft trust --list` shows what is in it, `--revoke` takes a root out"
+                        "`haft trust --list` shows what is in it, `--revoke` removes a root"
                     )
                 if self._why:
                     self._put_aside()
@@ -179,7 +179,7 @@ class Trust:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
         except BlockingIOError:
-            raise TrustFault("another daemon is writing it just now; try again") from None
+            raise TrustFault("another daemon is writing it; try again") from None
         finally:
             os.close(fd)
 
@@ -188,9 +188,9 @@ def _find_fault(status: os.stat_result) -> str:
     if not stat.S_ISREG(status.st_mode):
         return "it is not a regular file"
     if status.st_uid != os.geteuid():
-        return f"it belongs to the user with the number {status.st_uid}"
+        return f"it belongs to the user with uid {status.st_uid}"
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return "others can write to it"
+        return "it is writable by other users"
     if status.st_size > MAX_STORE_BYTES:
         return f"it is larger than {MAX_STORE_BYTES} bytes"
     return ""

@@ -30,7 +30,7 @@ _REFERENCE = {
 _REFUSED = {
     "backquote": "inside back quotes; write $(…) instead",
     "arithmetic": "inside an arithmetic expression, which the shell would evaluate",
-    "brace": "inside ${…}; give it to a variable first",
+    "brace": "inside ${…}; assign it to a variable first",
     "quoted here-document": "inside a here-document with a quoted delimiter, where nothing is expanded",
 }
 
@@ -66,11 +66,9 @@ class _Reader:
 
     def _take_placeholder(self, mode: str, number: str) -> None:
         if mode in _REFUSED:
-            raise BadScript(f"a template stands {_REFUSED[mode]}")
+            raise BadScript(f"a template is {_REFUSED[mode]}")
         if mode == "plain" and _SUBSCRIPT.search("".join(self.out[-64:])):
-            raise BadScript(
-                "a template stands in an array subscript, which the shell would evaluate"
-            )
+            raise BadScript("a template is in an array subscript, which the shell would evaluate")
         self.out.append(_REFERENCE[mode].format(self.name.format(number)))
 
     def _take(self, length: int) -> bool:
@@ -196,7 +194,7 @@ class _Reader:
                 self.at = min(end + 1, len(self.text))
             body = self.text[begin : self.at]
             if quoted and _PLACEHOLDER.search(body):
-                raise BadScript(f"a template stands {_REFUSED['quoted here-document']}")
+                raise BadScript(f"a template is {_REFUSED['quoted here-document']}")
             self.out.append(body if quoted else _Reader(body, self.name).read("here"))
             end = self.text.find("\n", self.at)
             self._take((len(self.text) if end < 0 else end) - self.at)

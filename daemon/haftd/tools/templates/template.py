@@ -2,7 +2,7 @@
 Scalars render plainly, lists and tables as JSON, undefined values as `null`; one template is one
 argument. Errors never contain values. Globals are `tool` and `context`; functions:
 - `split(text)`: words by shell quoting, without expansion.
-- `script(text)`: arguments that run the text by bash, else sh; long texts in parts.
+- `script(text)`: arguments that run a script with bash, else sh; long scripts in parts.
 - `which(name, …)`: path of the first program that exists.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 import minijinja
 import msgspec
 
+from haft_protocol.shortening import shorten
 from haftd.lazy_pattern import lazy_pattern
 
 from .words import CLOSE, OPEN, BadWords, replace_spans, split_words
@@ -98,7 +99,7 @@ _PLAIN = _environment(decode_text)
 
 def _command_text(function: str, text: object) -> str:
     if not isinstance(text, str):
-        raise ArgumentRefused(f"`{function}` takes a text")
+        raise ArgumentRefused(f"`{function}` takes a string")
     size = len(text.encode(errors="surrogatepass"))
     if size > MAX_COMMAND:
         raise ArgumentRefused(
@@ -112,7 +113,7 @@ def _split(text: object) -> list[str]:
     try:
         return split_words(text)
     except BadWords as error:
-        raise ArgumentRefused(f"the text cannot be split into words: {error}") from None
+        raise ArgumentRefused(f"the string cannot be split into words: {error}") from None
 
 
 def _parts(text: str) -> list[str]:
@@ -165,7 +166,7 @@ class Scope:
 def _message_of(error: minijinja.TemplateError) -> str:
     if error.kind == "OutOfFuel":
         return "it takes too many steps"
-    return (error.detail or error.kind or "it cannot be rendered")[:200]
+    return shorten(error.detail or error.kind or "it cannot be rendered", 200)
 
 
 def render(source: str, scope: Scope) -> str:
@@ -228,7 +229,7 @@ def spread(expression: str, scope: Scope) -> list[str]:
     if value is None:
         return []
     if isinstance(value, Mapping):
-        raise ArgumentRefused(f"`each = {expression!r}` is a table; it takes a list")
+        raise ArgumentRefused(f"`each = {expression!r}` is a table; `each` takes an array")
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [decode_text(item) for item in value]
     return [decode_text(value)]
@@ -269,7 +270,7 @@ def _check(source: str) -> None:
     except minijinja.TemplateError as error:
         raise BadTemplate(_message_of(error)) from None
     if unknown := sorted(names - _GLOBALS):
-        raise BadTemplate(f"it names `{unknown[0]}`; a template knows `tool` and `context`")
+        raise BadTemplate(f"it names `{unknown[0]}`; a template can use `tool` and `context`")
 
 
 def _refuse_too_deep(source: str) -> None:
@@ -287,7 +288,7 @@ def _refuse_growth(source: str) -> None:
     if spans is None:
         if statement := _MAKING.search(source):
             raise BadTemplate(
-                f"where `{statement[1]}` stands it cannot be told what is a template: do without `raw` "
+                f"where `{statement[1]}` is, templates cannot be told from text: do without `raw` "
                 "and private-use characters, and close what opens"
             )
         spans = [source]
@@ -297,21 +298,21 @@ def _refuse_growth(source: str) -> None:
         statement = _STATEMENT.match(code)
         kind = statement[1] if statement else ""
         if kind in ("macro", "call") or (kind == "for" and re.search(r"\brecursive\b", code)):
-            raise BadTemplate(f"it may call itself (`{kind}`), which a template may not")
+            raise BadTemplate(f"it may call itself (`{kind}`), which a template must not")
         if _REPEATED.search(code):
-            raise BadTemplate("it repeats a list by `*`, which a template may not")
+            raise BadTemplate("it repeats a list with `*`, which a template must not")
         if kind not in ("set", "with", "for"):
             continue
         target, value = [*(_IN.split(code, 1) if kind == "for" else code.split("=", 1)), ""][:2]
-        # The target of `with` is its first word; a word before `,`, `)` or `=` is no operator.
+        # The target of `with` is its first word; a word before `,`, `)` or `=` is not an operator.
         if words := _WORDS.intersection(_NAME.findall(target)) or set(_WORD_SET.findall(code)):
-            raise BadTemplate(f"`{min(words)}` is no name to set")
+            raise BadTemplate(f"`{min(words)}` cannot be set")
         names = sum(name not in _NO_NAMES for name in _NAME.findall(value))
         # Later parts of a `with` may use its earlier parts.
         growth *= 2**names if kind == "with" else max(1, names)
         if growth > _MAX_GROWTH:
             raise BadTemplate(
-                f"what it sets can be in what it sets next more than {_MAX_GROWTH} times; "
+                f"a value that it sets can contain its previous value more than {_MAX_GROWTH} times; "
                 "name fewer values in its `set`, `with` and `for`"
             )
 
@@ -334,5 +335,5 @@ def check_expression(expression: str) -> None:
     except BadWords as error:
         raise BadTemplate(str(error)) from None
     if not single:
-        raise BadTemplate("it is no single expression")
+        raise BadTemplate("it is not a single expression")
     check(source)

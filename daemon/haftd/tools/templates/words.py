@@ -1,5 +1,5 @@
 """Shell-like split of a command text. A template span (`{{ … }}`, `{% … %}`, `{# … #}`) stays
-within one word, with any blanks and quotes."""
+within one word, with any spaces and quotes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def split_words(text: str) -> list[str]:
 
 
 def _end_of(source: str, start: int, closing: str) -> int:
-    """Return the offset behind `closing`, ignoring strings and inner brackets."""
+    """Return the offset after `closing`, ignoring strings and inner brackets."""
     if closing == "#}":
         position = source.find(closing, start)
         return position + 2 if position >= 0 else -1
