@@ -145,7 +145,7 @@ def test_a_call_without_an_action_may_name_it_null(room: Room) -> None:
 
 @pytest.mark.parametrize("name", ["id", "wait", "timeout_ms", "input"])
 def test_action_parameters_without_an_action_are_refused(room: Room, name: str) -> None:
-    with pytest.raises(Refused, match=f"{name}: it goes with an `action`") as caught:
+    with pytest.raises(Refused, match=f"{name}: it needs an `action`") as caught:
         call(room, arguments={name: "x", "argv": []})
     assert [problem["path"] for problem in caught.value.data["problems"]] == [name, "argv"]
 

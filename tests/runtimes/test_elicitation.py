@@ -86,7 +86,7 @@ def test_only_an_optional_choice_of_several_may_be_left_open() -> None:
 def test_an_optional_property_may_be_omitted() -> None:
     text, number, choice = steps(form((), t={"type": "string"}, n={"type": "integer"}, c=TITLED))
     assert text.content("") == number.content("") == choice.content("(none)") == {}
-    assert "may be left out" in text.question.text
+    assert "may be omitted" in text.question.text
 
 
 @pytest.mark.parametrize("name", ["password", "api_key", "apiKey", "accessToken", "client-secret"])

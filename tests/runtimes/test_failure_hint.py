@@ -76,8 +76,8 @@ def test_a_sandbox_with_all_of_the_network_is_not_blamed_for_a_host() -> None:
 
 def test_the_last_line_is_the_reason_of_an_explained_code_only() -> None:
     watch = FailureHint(is_sandboxed=False, explained=(126,))
-    watch.feed(b"more\n/m.wasm is no WebAssembly module\n")
-    assert watch.text("t", 126) == "/m.wasm is no WebAssembly module."
+    watch.feed(b"more\n/m.wasm is not a WebAssembly module\n")
+    assert watch.text("t", 126) == "/m.wasm is not a WebAssembly module."
     assert watch.text("t", 1) == ""
 
 

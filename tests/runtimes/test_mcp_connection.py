@@ -204,7 +204,7 @@ INITIALIZED = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"na
     [
         (DISCOVERED, MODERN, MODERN),
         ({"supportedVersions": ["2099-01-01"]}, "speaks 2099-01-01, not ", LEGACY),
-        ({"supportedVersions": 1}, "answered `server/discover` in another form", LEGACY),
+        ({"supportedVersions": 1}, "answered `server/discover` with an invalid result", LEGACY),
         (REFUSAL, "answered `server/discover` with an error: no", LEGACY),
         (VERSION_ERROR, "does not speak the revision ", LEGACY),
         (
@@ -214,7 +214,7 @@ INITIALIZED = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"na
         ),
         (
             {**VERSION_ERROR, "data": {"supported": [MODERN]}},
-            *["refuses the revision that it says it speaks"] * 2,
+            *["refuses the revision that it claims to speak"] * 2,
         ),
         (
             {**DISCOVERED, "_meta": {"io.modelcontextprotocol/serverInfo": {"name": SERVER_NAME}}},

@@ -38,7 +38,7 @@ def read(result: dict[str, Any], *, saves: bool = True) -> tuple[str, list[tuple
         ({"type": "resource"}, "[a block of the type 'resource', which haft does not know]"),
         ({"type": "video"}, "[a block of the type 'video', which haft does not know]"),
         ({"type": 1}, "[a block of the result that cannot be read]"),
-        ({"type": "image", "data": "%"}, "[image: its data is no base64]"),
+        ({"type": "image", "data": "%"}, "[image: its data is not valid base64]"),
     ],
 )  # fmt: skip
 def test_a_block_is_a_line_of_text(block: dict[str, Any], text: str) -> None:

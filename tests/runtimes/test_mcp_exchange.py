@@ -178,7 +178,7 @@ async def test_a_call_is_made_no_more_than_a_hundred_times(autojump_clock: MockC
     connection = Connection(*[(0.0, {"resultType": "input_required"})] * 100)
     exchanged = []
     connection.progress = [(0.0, Progress(1, 1))]
-    assert "made more than 100 times" in await failure(connection)
+    assert "repeated more than 100 times" in await failure(connection)
     exchanged += connection.made
     assert len(exchanged) == 100
 

@@ -99,7 +99,7 @@ async def test_a_server_that_failed_to_open_is_due_again_after_the_pause(
             with pytest.raises(ServerFault, match="could not be opened"):
                 await server.connect()
             due.append(server.is_due)
-            with pytest.raises(ServerFault, match="can be tried again in"):
+            with pytest.raises(ServerFault, match="can be started again in"):
                 await server.connect()
             await trio.sleep(600)
             due.append(server.is_due)
@@ -128,7 +128,9 @@ async def test_callers_go_on_in_the_order_of_their_arrival_once_the_server_is_op
         assert connected == [0, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize(("lines", "last"), [((), ""), (("one", "two"), "; it last wrote: two")])
+@pytest.mark.parametrize(
+    ("lines", "last"), [((), ""), (("one", "two"), "; its last lines were: two")]
+)
 def test_a_lost_server_is_named_with_its_last_line(lines: tuple[str, ...], last: str) -> None:
     environment = Environment()
     server = Server("s", McpServer(command=("x",)), cast(Any, environment))

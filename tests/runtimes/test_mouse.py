@@ -80,9 +80,9 @@ def test_an_action_leaves_nothing_behind_for_the_next() -> None:
 @pytest.mark.parametrize(
     ("modes", "used", "why"),
     [
-        (b"", mouse(), "takes no mouse"),
-        (b"\x1b[?1000h\x1b[?1000l", mouse(), "takes no mouse"),
-        (SGR, mouse(), "takes no mouse"),
+        (b"", mouse(), "does not read the mouse"),
+        (b"\x1b[?1000h\x1b[?1000l", mouse(), "does not read the mouse"),
+        (SGR, mouse(), "does not read the mouse"),
         (NORMAL + SGR, mouse("move"), "not for this move"),
         (b"\x1b[?9h", mouse("release"), "not for this release"),
         (NORMAL, mouse(row=8), "no row 8, column 4"),
@@ -146,7 +146,7 @@ async def test_a_program_gets_its_requested_reports_each_as_its_own_read() -> No
 async def test_a_program_without_a_request_gets_nothing() -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, shell("echo READY; read a; echo got:$a"), b"READY")
-        with pytest.raises(InputRefused, match="takes no mouse"):
+        with pytest.raises(InputRefused, match="does not read the mouse"):
             performance.control.write(Input("mouse", mouse=mouse()))
         performance.control.write(Input("line", "x"))
         await performance.finish()

@@ -32,4 +32,4 @@ def test_a_module_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(runtime, "MAX_MODULE", size - 1)
     with pytest.raises(StartFailed) as caught:
         name_of(module)
-    assert caught.value.reason == "size" and f"{size - 1:,} bytes at most" in caught.value.message
+    assert caught.value.reason == "size" and f"at most {size - 1:,} bytes" in caught.value.message

@@ -67,7 +67,7 @@ _OF_SERVERS = [
     "XDG_DATA_HOME",
     "XDG_CACHE_HOME",
 ]
-"""The daemon's variables for every MCP server: those of the SDKs, and the locale."""
+"""The daemon's variables that every MCP server gets: the SDKs' defaults, and the locale."""
 
 
 class LaunchSettings(msgspec.Struct, frozen=True):
@@ -220,7 +220,7 @@ class Calls(msgspec.Struct):
         """Return the call with other arguments, under the same tag and cgroup."""
         mark = ProcessTag.read(call.mark)
         if mark is None:
-            raise AssertionError("a call of a use has a mark")
+            raise AssertionError(f"the call's mark {call.mark!r} is not a process tag")
         return self._for_execution(handle, ready, mark, (call.cgroup, call.limit_group))
 
     def own(self, name: str, argv: Sequence[str], limits: Mapping[str, float]) -> Call:
@@ -482,7 +482,7 @@ class Calls(msgspec.Struct):
         try:
             return self.proxy.admit(mark, tool, policy)
         except OSError as error:
-            why = f"its network rules need a proxy, which cannot listen: {error.strerror}"
+            why = f"its network rules need a proxy, and the proxy cannot listen: {error.strerror}"
             raise spawn_failed(why, reason="resources") from None
 
     def _env(

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from haft_protocol.errors import RpcError
 from haft_protocol.methods import ToolDescription
+from haft_protocol.shortening import shorten
 from haftd.arrival_order import ArrivalOrder, Place
 from haftd.runtimes.base import Call, RuntimeContext, ToolFailed
 from haftd.runtimes.builtin import Builtin
@@ -41,7 +42,7 @@ _MAX_WORDS = 5
 """Words of a command that may name a file: an interpreter's script comes early."""
 _MAX_STDERR_LENGTH = 200
 
-_DAEMON_FAILED = "could not be asked: the daemon failed, and its log says why"
+_DAEMON_FAILED = "could not be asked: the daemon failed; its log has the reason"
 
 _FileStats = dict[str, tuple[int, int, int] | None]
 """A program's files, also missing files, with stat data that changes with the file."""
@@ -122,7 +123,7 @@ class Describer(msgspec.Struct, eq=False):
         return [group for _, group in groups]
 
     async def _describe(self, tools: Sequence[Tool], root: str) -> None:
-        # Another root's failure is no evidence.
+        # A failure in another root says nothing about this one.
         while lacking := [tool for tool in tools if self.descriptions.lacks(tool, root)]:
             run = next(filter(None, map(self._under_way.get, lacking)), None)
             if run is None:
@@ -208,8 +209,8 @@ def _read(tool: Tool, output: bytes | Failed) -> Tool | str:
         if output.kind == "start":
             return f"could not be started: {output.why.rstrip('.')}"
         last = output.stderr_tail.decode(errors="replace").strip().rpartition("\n")[2]
-        last = "".join(c if c.isprintable() else " " for c in last)[:_MAX_STDERR_LENGTH]
-        return f"{output.why} (it said: {last})" if last else output.why
+        last = shorten("".join(c if c.isprintable() else " " for c in last), _MAX_STDERR_LENGTH)
+        return f"{output.why} (its last line: {last})" if last else output.why
     try:
         return read_description(tool, output)
     except Undescribed as undescribed:

@@ -138,7 +138,7 @@ class Execution:
         """Longest timed wait without effect, at a prompt."""
         self.silence = Silence()
         self.callers: int | None = 0
-        """Number of waiting calls; None once held."""
+        """Number of waiting calls; None after the handle is held."""
         self._early: tuple[Callable[[], None], ...] = ()
         self._backlogs: tuple[Callable[[], int], ...] = ()
         """Functions that return each reader's lag in bytes."""
@@ -171,7 +171,7 @@ class Execution:
             self.review.cancel()
 
     def renew_scope(self) -> None:
-        """Replace the scope for the next task of the execution; a cancellation goes with it."""
+        """Replace the scope for the next task of the execution; a cancellation is carried over."""
         was, self.scope = self.scope, trio.CancelScope()
         if was.cancel_called:
             self.scope.cancel()
@@ -277,7 +277,7 @@ class Execution:
     def write(self, item: Input) -> int:
         """Queue input; raises `RpcError` if the tool takes none."""
         if self.control is None:
-            raise AssertionError("input before the tool runs is queued by when_begun")
+            raise AssertionError("`write` was called before the tool runs; `when_begun` queues")
         before = self.written_to
         try:
             number = self.control.write(item)

@@ -44,7 +44,7 @@ class HelperRunner(msgspec.Struct):
         """Run the command with `action`; return standard output for status 0.
 
         `args` come from `arguments.check`; `client` is the client's environment; `command` replaces
-        the tool's own. The program runs on pipes with empty input, the definition's limits,
+        the tool's command. The program runs on pipes with empty input, the definition's limits,
         `timeout_s` and `runtimes.process.helper.MAX_OUTPUT_BYTES`.
 
         Errors of program or definition return `Failed`: `why` is a sentence for the kind `start`,
@@ -70,5 +70,5 @@ class HelperRunner(msgspec.Struct):
             except RpcError as error:
                 return Failed("start", error.message)
             except OSError as error:
-                return Failed("start", f"Its call cannot be written down: {error.strerror}.")
+                return Failed("start", f"Its call cannot be written to a file: {error.strerror}.")
             return await run_helper(call, self.calls.clear_up)

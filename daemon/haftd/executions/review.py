@@ -94,7 +94,7 @@ class PendingReview:
     async def _decide(self) -> None:
         handle, review = self._handle, self._handle.phase
         if not isinstance(review, UnderReview):
-            raise AssertionError("a reviewer is asked about a withheld result")
+            raise AssertionError(f"a review of a handle in the phase {type(review).__name__}")
         decision = await self._await_decision(review.termination)
         if decision is not None:
             termination, spool = self._withheld.release(review.termination, decision)

@@ -169,7 +169,7 @@ class Supervisor:
         if grace_s is not None:
             execution.grace_s = grace_s
         if execution.handle.is_awaiting_decision:
-            # At once: a decision in the same pass of the loop would be accepted for nothing.
+            # Immediately: a decision in the same pass of the loop would be accepted without effect.
             execution.cancel()
             return
         self._schedule(partial(_cancel, execution))
@@ -202,7 +202,7 @@ class Supervisor:
         """Take a turn, then run the first of the scheduled starts and ends; a single one goes on in
         this pass of the loop.
 
-        A task has no start of its own: trio runs the tasks of a pass in either order.
+        A task is not bound to a start: trio runs the tasks of a pass in either order.
         """
         if len(self._scheduled) > 1:
             async with self._turns:

@@ -28,7 +28,7 @@ _NOT_PUBLIC = tuple(
 _ANY_PORT = 9
 """Port of a UDP socket that sends nothing."""
 _threads = trio.CapacityLimiter(16)
-"""Bounds all tools' look-ups together: a silent name server takes no thread of the daemon's other
+"""Bounds all tools' look-ups together: a silent name server takes no thread from the daemon's other
 tasks."""
 
 

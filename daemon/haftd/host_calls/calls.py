@@ -24,7 +24,7 @@ _FILES_S = 30.0
 """Longest wait for the file system: a dead network share answers after minutes or never."""
 _MAX_THREADS = 16
 _threads = trio.CapacityLimiter(_MAX_THREADS)
-"""Bounds all tools' threads together: a hanging file system takes no thread of the daemon's other
+"""Bounds all tools' threads together: a hanging file system takes no thread from the daemon's other
 tasks."""
 
 P = TypeVar("P", bound=msgspec.Struct)
@@ -109,7 +109,7 @@ class HostCalls:
         if method is None:
             raise HostCallError(
                 "unknown_method",
-                f"There is no method {shown(request.method)}; they are {', '.join(self._methods)}.",
+                f"There is no method {shown(request.method)}; the methods are {', '.join(self._methods)}.",
             )
         return await method(bytes(request.params))
 
@@ -162,4 +162,4 @@ def _decode_params(raw: bytes, kind: type[P]) -> P:
     try:
         return msgspec.json.decode(raw, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise HostCallError("invalid", f"The params do not fit: {error}.") from None
+        raise HostCallError("invalid", f"The params are invalid: {error}.") from None

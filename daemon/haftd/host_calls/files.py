@@ -48,7 +48,7 @@ _KINDS: dict[int, tuple[Kind, str]] = {
     errno.ELOOP: ("denied", "is a link that is not followed"),
     errno.EACCES: ("denied", "is not permitted to haft's user"),
     errno.EPERM: ("denied", "is not permitted to haft's user"),
-    errno.EROFS: ("denied", "lies on a file system that is read only"),
+    errno.EROFS: ("denied", "is on a read-only file system"),
     errno.ENAMETOOLONG: ("invalid", "has a name that is too long"),
     errno.ENXIO: ("not_a_file", "is not a regular file"),
 }
@@ -66,7 +66,7 @@ class Write(msgspec.Struct, forbid_unknown_fields=True):
     content: str
     encoding: Encoding = "utf-8"
     mode: Literal["replace", "create", "append"] = "replace"
-    """`create` wants a new file; `append` and `replace` make one if there is none."""
+    """`create` requires a new file; `append` and `replace` make one if there is none."""
     parents: bool = False
 
 
@@ -152,7 +152,7 @@ class Files:
             if len(data) > MAX_READ:
                 raise HostCallError(
                     "too_large",
-                    f"{shown(path)} has {size:,} bytes, and one read {MAX_READ:,} at most: give `offset` "
+                    f"{shown(path)} has {size:,} bytes, and one read returns at most {MAX_READ:,}: give `offset` "
                     "and `length`.",
                 )
         return {"content": encode(data, params.encoding, path), "size": size}
@@ -161,7 +161,7 @@ class Files:
         data = decode(params.content, params.encoding)
         if len(data) > MAX_READ:
             raise HostCallError(
-                "too_large", f"One write has {MAX_READ:,} bytes at most: go on with `append`."
+                "too_large", f"One write takes at most {MAX_READ:,} bytes: continue with `append`."
             )
         if params.parents:
             self._make_folders(self._make_relative(params.path).rpartition("/")[0])
@@ -170,7 +170,9 @@ class Files:
                 return {"created": False}
             if self._create(params, data):
                 return {"created": True}
-        raise HostCallError("failed", f"{shown(params.path)} is made and removed all the time.")
+        raise HostCallError(
+            "failed", f"{shown(params.path)} is created and removed again and again."
+        )
 
     def exists(self, params: Place) -> bool:
         try:
@@ -301,7 +303,7 @@ class Files:
             if beneath.is_of_kernel(fd):
                 raise HostCallError(
                     "denied",
-                    f"{shown(real)} is a file of the kernel, which shows the daemon's state.",
+                    f"{shown(real)} is a file of the kernel that shows the daemon's state.",
                 )
             yield Pinned(fd, real)
         finally:
@@ -309,12 +311,12 @@ class Files:
 
     @contextmanager
     def _pin_parent(self, path: str) -> Iterator[tuple[int, str, str]]:
-        """Pin the folder above; yield its descriptor, the name in it, and the real relative path of the
+        """Pin the folder above; yield its descriptor, the file's name, and the real relative path of the
         name. The root itself is denied."""
         relative = self._make_relative(path)
         above, _, name = relative.rpartition("/")
         if not name:
-            raise HostCallError("denied", "The root itself is not moved, replaced or deleted.")
+            raise HostCallError("denied", "The root itself cannot be moved, replaced or deleted.")
         try:
             fd = beneath.pin(self._root, above, is_folder=True)
         except OSError as error:

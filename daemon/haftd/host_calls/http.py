@@ -1,6 +1,6 @@
 """HTTP requests for mediated tools, each over its own connection to a checked address.
 
-The name is resolved once for a request, and each redirect is a request with a decision of its own. Headers with a variable, and
+The name is resolved once for a request, and each redirect is a request that is decided on separately. Headers with a variable, and
 credentials, stay with their origin. No proxy, no cookies, and no compression, which could hide a
 variable's value.
 """
@@ -99,7 +99,7 @@ class Http:
         headers = dict(params.headers)
         if params.json is not msgspec.UNSET:
             if params.body is not None:
-                raise HostCallError("invalid", "A request has `body` or `json`, not both.")
+                raise HostCallError("invalid", "A request can have `body` or `json`, not both.")
             if not any(name.lower() == "content-type" for name in headers):
                 headers["Content-Type"] = "application/json"
             body = msgspec.json.encode(params.json)
@@ -121,7 +121,9 @@ class Http:
         )
         with trio.move_on_after(params.timeout_s):
             return await self._follow(method, params, headers, secret, body)
-        raise HostCallError("timeout", f"There was no whole answer within {params.timeout_s:g} s.")
+        raise HostCallError(
+            "timeout", f"There was no complete response within {params.timeout_s:g} s."
+        )
 
     async def _follow(
         self,
@@ -238,7 +240,9 @@ async def _exchange(
     if http.status in (301, 302, 303, 307, 308) and location:
         return _Reply(http.status, http.headers, b"", location)
     if http.header("content-encoding").strip().lower() not in ("identity", ""):
-        raise HostCallError("network", f"{to.host} answers compressed, which was not asked for.")
+        raise HostCallError(
+            "network", f"{to.host} sent a compressed response, which was not requested."
+        )
     try:
         return _Reply(http.status, http.headers, await http.body(max_bytes))
     except TooLong:

@@ -28,7 +28,7 @@ _MAX_BYTES = 256 << 20
 _MAX_FILE = 16 << 20
 """Bytes of one file; its rest is not searched."""
 _PIECE = 1 << 20
-"""Bytes searched at once: seconds for the slowest expressions."""
+"""Bytes searched in one thread call: seconds for the slowest expressions."""
 _MAX_LINE = 500
 """Bytes of a line in the result."""
 MAX_NAME = 255
@@ -67,14 +67,14 @@ class Search:
         search. Raises `HostCallError`."""
         params = self._params
         if not 1 <= params.limit <= MAX_MATCHES:
-            raise HostCallError("invalid", f"`limit` is a number from 1 to {MAX_MATCHES}.")
+            raise HostCallError("invalid", f"`limit` must be a number from 1 to {MAX_MATCHES}.")
         source = f"(?i){params.pattern}" if params.ignore_case else params.pattern
         try:
             pattern = compile_expression(source, within_lines=True)
         except InvalidPattern as error:
             raise HostCallError("invalid", f"`pattern` is not an expression: {error}.") from None
         if len(params.name) > MAX_NAME:
-            raise HostCallError("invalid", f"`name` has {MAX_NAME} characters at most.")
+            raise HostCallError("invalid", f"`name` must have at most {MAX_NAME} characters.")
         self._fits = re.compile(translate(params.name)).match
         why = self._search(pattern)
         return {"matches": self._matches, **({"truncated": why} if why else {})}

@@ -101,7 +101,7 @@ class Approval(InquiryKind, frozen=True, kw_only=True, eq=False):
 
     def choose_timeout(self, timeouts: Timeouts) -> tuple[float, str]:
         seconds = timeouts.approval_s
-        return seconds, f"nobody has decided within {seconds:g} s (`approval_timeout_s`)"
+        return seconds, f"nobody decided within {seconds:g} s (`approval_timeout_s`)"
 
     @property
     def memory_key(self) -> tuple[Hashable, Hashable]:

@@ -58,7 +58,7 @@ async def _ask(client: ClientRequests, pending: PendingInquiry, message: Message
     try:
         return await client.ask(pending.kind.method, message)
     except (Unreachable, BadReply):
-        raise Declined("it is gone, or gave no reply that can be read") from None
+        raise Declined("it is gone, or sent no valid reply") from None
     except RpcError as error:
         if error.code in _DECLINES or pending.kind.clients_only:
             raise Declined(f"{client.caller.label} answered with the code {error.code}") from None

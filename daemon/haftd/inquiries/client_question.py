@@ -52,14 +52,16 @@ class ClientQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
         seconds, setting = self.timeout_s, "`timeout_s`"
         if seconds is None:
             seconds, setting = timeouts.question_s, "`question_timeout_s` of `[daemon]`"
-        return seconds, f"nobody has answered within {seconds:g} s ({setting})"
+        return seconds, f"nobody answered within {seconds:g} s ({setting})"
 
     def admits(self, caller: Caller) -> bool:
         return caller is not self.context.caller and super().admits(caller)
 
     def find_known_end(self) -> Unanswered | None:
         if self._is_secret and self.target not in ("caller", "user"):
-            return Unanswered("a secret is asked of a person only: the `target` is `user`")
+            return Unanswered(
+                "only a person may be asked for a secret: the `target` must be `user`"
+            )
         return None
 
     def make_audit_record(self, answer: Answered) -> tuple[str, dict[str, object]]:

@@ -44,7 +44,7 @@ class CommandBackend(Backend):
             printed = await run_helper(self._begin(), self._clear_up, request)
         if not isinstance(printed, bytes):
             if printed.kind == "start":
-                log.warning("the program that is to answer cannot be started", why=printed.why)
+                log.warning("the program that answers cannot be started", why=printed.why)
                 raise Declined("it cannot be started")
             raise Declined(f"it {printed.why}")
         try:

@@ -160,7 +160,7 @@ class InquiryKind(Redacted, frozen=True, kw_only=True, eq=False):
         """Wake the calls that wait for the handle: a candidate is asked, or all have declined."""
 
     def follow(self, end: End) -> Any:
-        """Apply the end synchronously; the result is kept with it."""
+        """Apply the end synchronously; the result is kept with the end."""
         return None
 
     def end_on_close(self, *, stopping: bool) -> Withdrawn | None:

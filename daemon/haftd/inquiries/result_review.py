@@ -63,7 +63,7 @@ async def review(
         ),
     )
     if decision is None:
-        raise AssertionError("a review does not end with its handle")
+        raise AssertionError("the review ended without a decision")
     if decision.decision == "skip":
         return ReviewDecision("skip", explanation=_explain_withholding(tool, decision.reason))
     if decision.edited is not None:
@@ -74,16 +74,16 @@ async def review(
 def _read_replacement(tool: str, arguments: dict[str, Any]) -> str:
     text = arguments.get("text")
     if not isinstance(text, str):
-        problem = {"path": "text", "message": "it is missing, and is the text that is handed out"}
+        problem = {"path": "text", "message": "it is missing; it is the text that is released"}
         if "text" in arguments:
-            problem["message"] = "it must be a text, the one that is handed out"
+            problem["message"] = "it must be a string, the text that is released"
         raise invalid_arguments(tool, [problem])
     if unknown := sorted(set(arguments) - {"text"}):
-        message = "a result has a `text` and nothing else"
+        message = "a result can only have a `text`"
         raise invalid_arguments(tool, [{"path": name, "message": message} for name in unknown])
     return text
 
 
 def _explain_withholding(tool: str, reason: str) -> str:
-    message = f"`{tool}` has run, and its result was not handed out"
+    message = f"`{tool}` has run, and its result was not released"
     return message + (f": {reason.rstrip('.')}." if reason else ".")

@@ -362,4 +362,4 @@ async def _ask(candidate: Candidate, pending: PendingInquiry) -> Answered:
             return Answered(value, candidate.source, caller, remember)
     if candidate.exhausted:
         raise InquiryFailed(candidate.exhausted)
-    raise Declined("its answers do not fit")
+    raise Declined("its answers are not valid")

@@ -29,14 +29,14 @@ class StaticBackend(Backend):
         tool, asked = pending.kind.tool, pending.kind.make_message()
         answers = self._answers.get(tool, {})
         if not isinstance(asked, Inquiry) or asked.question.id not in answers:
-            raise Declined("there is no answer to it in the configuration")
+            raise Declined("the configuration has no answer to it")
 
         async def look_up(message: Message) -> object:
             if isinstance(message.refused, str):
                 log.warning(
                     "wrong answer", tool=tool, question=asked.question.id, why=message.refused
                 )
-                raise Declined("the answer in the configuration does not fit")
+                raise Declined("the answer in the configuration is not valid")
             return {"answer": answers[asked.question.id]}
 
         yield Candidate(look_up, {"by": "static"})

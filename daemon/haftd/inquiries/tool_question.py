@@ -94,7 +94,7 @@ class ToolQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
         seconds, setting = self._policy.timeout_s, f"`questions.{question}.timeout_s` of the tool"
         if seconds is None:
             seconds, setting = timeouts.question_s, "`question_timeout_s` of `[daemon]`"
-        why = f"nobody has answered question {shown(question)} within {seconds:g} s ({setting})"
+        why = f"nobody answered question {shown(question)} within {seconds:g} s ({setting})"
         return seconds, why
 
     def find_known_end(self) -> Answered | Unanswered | None:
@@ -114,7 +114,7 @@ class ToolQuestion(InquiryKind, frozen=True, kw_only=True, eq=False):
         try:
             return Answered(check_answer(self.question, self._policy.answer), {"by": "definition"})
         except InvalidAnswer as wrong:
-            return Unanswered(f"the answer in the tool's definition does not fit: {wrong}")
+            return Unanswered(f"the answer in the tool's definition is not valid: {wrong}")
 
     @property
     def memory_key(self) -> tuple[Hashable, Hashable] | None:

@@ -66,7 +66,7 @@ class TurnEnd(InquiryKind, frozen=True, kw_only=True, eq=False):
         return read_remembered_answer(self.make_message(), reply)
 
     def choose_timeout(self, timeouts: Timeouts) -> tuple[float, str]:
-        return self.timeout_s, f"nobody has answered within {self.timeout_s:g} s"
+        return self.timeout_s, f"nobody answered within {self.timeout_s:g} s"
 
     def explain_failure(self, reason: str) -> str:
         return f"the inquiry failed: {reason}"

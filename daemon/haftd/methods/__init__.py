@@ -99,7 +99,9 @@ def table(daemon: Daemon, services: StartServices) -> dict[str, tuple[type[Any],
         "rpc.discover": partial(control.discover, daemon.facts),
     }
     if served.keys() != METHODS.keys():
-        raise AssertionError("every method of the protocol is served, and nothing else")
+        raise AssertionError(
+            f"not served, or not in the protocol: {served.keys() ^ METHODS.keys()}"
+        )
     for name in NEEDS:
         served[name] = described(daemon.starter, daemon.describer, name, served[name])
     return {name: (METHODS[name].params, serve) for name, serve in served.items()}

@@ -107,7 +107,7 @@ def _answer_fault(wrong: InvalidAnswer, value: object) -> str:
     Typed input (`line`, `text`, `paste`) must not answer a new question.
     """
     if isinstance(value, dict) and {"line", "text", "paste"} & value.keys():
-        return f"the handle asks a question, and typed input is no answer; {str(wrong).rstrip('.')} as `input` itself"
+        return f"the handle asks a question, and typed input does not answer it; {str(wrong).rstrip('.')} as the `input` itself"
     return str(wrong)
 
 
@@ -150,18 +150,18 @@ def is_beside(form: object) -> bool:
 def _answer_question(call: _Application) -> object:
     question = call.handle.question
     if question is None:
-        raise AssertionError("a waiting handle has its question")
+        raise AssertionError("a waiting handle without a question")
     try:
         value = check_answer(question, call.params.input)
     except InvalidAnswer as wrong:
         raise invalid_answer(_answer_fault(wrong, call.params.input)) from None
     if call.execution.inquiries.needs_a_person and not call.caller.may("questions"):
-        raise call.caller.refusal("answer what a person is asked")
+        raise call.caller.refusal("answer a question for a person")
     since = call.handle.spool.end
     private = call.execution.inquiries.is_private
     pending = call.execution.inquiries.current
     if pending is None:
-        raise AssertionError("a waiting handle has an open inquiry")
+        raise AssertionError("a waiting handle without an open inquiry")
     pending.settle(Answered(value))
     call.record("answer", withheld=private, question=question.id)
     return call.read(since)

@@ -88,7 +88,7 @@ def approver_of(
         )
         decision = await request_approval(services.inquiries, approval)
         if decision is None:
-            raise AssertionError("a handle that waits for approval does not stop before")
+            raise AssertionError("the approval ended without a decision while its handle waits")
         if decision.decision == "skip":
             raise Skipped(_not_run(tool.name, decision.reason), decision.by)
         return ready if decision.edited is None else decision.edited
@@ -131,7 +131,7 @@ def approved(
     *,
     withheld: bool = False,
 ) -> object:
-    """Call `serve` once approved.
+    """Call `serve` after the approval.
 
     `check` raises `RpcError` for invalid params; `withheld` marks secret input.
     """
@@ -175,7 +175,7 @@ def _changed(
         {"path": key, "message": "it cannot be changed"} for key in _FIXED if key in arguments
     ]
     if withheld:
-        message = "what is not shown cannot be changed; allow it, or deny it"
+        message = "arguments that are not shown cannot be changed; allow or deny them"
         problems.append({"path": "input", "message": message})
     if problems:
         raise invalid_arguments(tool, problems)
@@ -213,12 +213,12 @@ _keys: WeakKeyDictionary[Tool, tuple[object, ...]] = WeakKeyDictionary()
 
 
 def _not_run(tool: str, why: str) -> str:
-    return f"`{tool}` was skipped, it was not run" + (f": {why.rstrip('.')}." if why else ".")
+    return f"`{tool}` was skipped and did not run" + (f": {why.rstrip('.')}." if why else ".")
 
 
 def _skipped(handle: Handle, why: str) -> HandleState:
     state = handle_state(handle, trio.current_time(), view="none")
-    message = "It was skipped, nothing was done" + (f": {why.rstrip('.')}." if why else ".")
+    message = "It was skipped; nothing was done" + (f": {why.rstrip('.')}." if why else ".")
     return msgspec.structs.replace(state, skipped=message)
 
 
@@ -234,7 +234,7 @@ def renderer(helpers: HelperRunner, ready: Prepared) -> Callable[[], Awaitable[s
         return None
 
     async def rendered() -> str:
-        output: bytes | Failed = Failed("time", "has not had its turn in time")
+        output: bytes | Failed = Failed("time", "did not get its turn in time")
         with trio.move_on_after(2 * MAX_RENDER_S):
             output = await helpers.run(
                 tool,

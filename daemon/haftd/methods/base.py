@@ -57,7 +57,7 @@ class DeferredReply(msgspec.Struct, frozen=True):
     """Reply of a call that needs a task, which a disconnect or the client cancels."""
 
     run: Callable[[], Awaitable[object]]
-    """Return the result, perhaps pending. Raises `RpcError`."""
+    """Return the result, which may be pending. Raises `RpcError`."""
     run_encoding: Callable[[], Awaitable[object]] | None = None
     """The same for a result that is only encoded: its long texts are `EncodedText`."""
     run_in_batch: Callable[[BatchBudget], Awaitable[object]] | None = None
@@ -69,7 +69,7 @@ PendingReply = HandleWait | DeferredReply
 
 
 def then(reply: object, go_on: Callable[[Any], object]) -> object:
-    """Continue with `go_on` once the result of `reply` is there, perhaps at once."""
+    """Continue with `go_on` when the result of `reply` is there; if it is already there, before returning."""
     if isinstance(reply, HandleWait):
         wait = reply
         return replace(wait, then=lambda value: then(wait.then(value), go_on))

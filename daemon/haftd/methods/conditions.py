@@ -25,7 +25,7 @@ _FEW_PIECES = 8
 _MANY_PRINTED_S = 0.001
 """The same after more pieces than a prompt has."""
 _MAX_PROMPTS = 3
-"""Pieces of a wait's output, each perhaps a prompt, after which the kernel is asked at once."""
+"""Pieces of a wait's output that may end in a prompt, after each of which the kernel is asked immediately."""
 _REDRAWN_S = 0.02
 """A program that redraws an unchanged screen waits again within this time."""
 _MAX_PAUSE_S = 0.25
@@ -77,7 +77,7 @@ class Condition(msgspec.Struct):
         return self.quiet_at() if self.reading.wait == "quiet" else inf
 
     def input_state(self) -> InputState | None:
-        """Return the input state behind the reason; None if something has happened since."""
+        """Return the input state that is the reason; None if something has happened since."""
         return None
 
 
@@ -85,7 +85,7 @@ class _InputCondition(Condition):
     """The process waits for input.
 
     The kernel is asked once output has paused, then at doubling intervals. If unknown, silence
-    decides: no output, and no process began or ended. Output without visible change is no sign of
+    decides: no output, and no process began or ended. Output without visible change is not a sign of
     work: a process may redraw at every tick.
     """
 
@@ -173,7 +173,7 @@ class _InputCondition(Condition):
 
     def _compare(self) -> None:
         if self.execution is None:
-            raise AssertionError("only an execution is asked for its input state")
+            raise AssertionError("the input state of a handle without an execution was requested")
         if self._must_compare:
             digest = self.execution.screen_digest()
             if digest is None or digest != self._digest:
@@ -183,10 +183,10 @@ class _InputCondition(Condition):
             self._digest = self.execution.screen_digest()
 
     def _believe(self, input_state: InputState, now: float) -> Waited | None:
-        """Return "input" once a read, perhaps timed, is proven to wait for input."""
+        """Return "input" once a read, with or without a timeout, is proven to wait for input."""
         within_ms, idle = input_state.within_ms, self._idle
         if self.execution is None:
-            raise AssertionError("only an execution is asked for its input state")
+            raise AssertionError("the input state of a handle without an execution was requested")
         if within_ms is None:
             if idle is not None and not self._must_compare:
                 self._learn(self.execution, idle)
@@ -218,7 +218,7 @@ class _InputCondition(Condition):
 
     def quiet_at(self) -> float:
         if self.execution is None:
-            raise AssertionError("only an execution is asked for its input state")
+            raise AssertionError("the input state of a handle without an execution was requested")
         return max(self._changed, self.execution.silence.since) + self.reading.quiet_s
 
     @staticmethod
@@ -247,7 +247,7 @@ class _InputCondition(Condition):
 
 
 class _OutputOrInputCondition(_InputCondition):
-    """There is output, or the process waits for input; silence is no evidence, as most processes
+    """There is output, or the process waits for input; silence is not evidence, as most processes
     have not printed yet."""
 
     _min_pause_s = _START_S

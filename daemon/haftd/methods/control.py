@@ -110,7 +110,9 @@ def shutdown(
     live = len(registry.live())
     if params.policy == "refuse" and live:
         raise limit_exceeded(
-            "live_handles", 0, f"With the policy `refuse` no handle may live, and {live} do"
+            "live_handles",
+            0,
+            f"The policy `refuse` stops the daemon only without live handles, and there are {live}",
         )
     audit.record_action("daemon/shutdown", caller)
     stop(caller.label)

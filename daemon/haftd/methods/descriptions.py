@@ -1,6 +1,6 @@
 """Descriptions awaited by a call: of self-describing programs and MCP servers.
 
-A call that lacks none is decided at once; undescribed tools are refused or left out.
+A call that lacks none is decided immediately; tools without a description are refused or omitted.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def missing_descriptions(
 ) -> Callable[[], Awaitable[None]] | None:
     """Return a function that awaits the missing descriptions; None if complete.
 
-    Programs are asked while servers start, then those of definitions read meanwhile.
+    Programs are asked while servers start, and then the programs of definitions that were read meanwhile.
     """
     if method not in NEEDS or starter.stopping:
         return None
@@ -130,8 +130,8 @@ async def describe_files(starter: Starter, describer: Describer) -> None:
 def described(
     starter: Starter, describer: Describer, method: str, serve: MethodHandler
 ) -> MethodHandler:
-    """Wrap a method so that it decides once its descriptions are complete; calls that wait for those of
-    one tool, in the order of their arrival."""
+    """Wrap a method so that it decides when its descriptions are complete; calls that wait for one
+    tool's description decide in the order of their arrival."""
 
     def decide(caller: Caller, params: Any) -> object:
         ready = missing_descriptions(starter, describer, method, params)

@@ -39,7 +39,7 @@ class IdleEvidence(msgspec.Struct):
     until: float = 0.0
     """Time at which all recorded waits have ended."""
     longest_ms: int = 0
-    """Longest wait that has to end, for the caller to learn."""
+    """Longest wait whose end must be observed for the caller to learn."""
     _idle_s: float = _MIN_LEARNED_IDLE_S
     _lengths_ms: list[int] = msgspec.field(default_factory=list)
 

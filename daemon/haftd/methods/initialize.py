@@ -34,7 +34,7 @@ def initialize(
         version = facts.version
         raise invalid_params(
             f"haftd {version} speaks version {PROTOCOL} of the protocol, and this client {params.protocol}; "
-            "`haft stop` ends it with all that it runs, and the next command starts another",
+            "`haft stop` ends it and everything that it runs, and the next command starts another",
             field="protocol",
             protocol=PROTOCOL,
             version=version,
@@ -42,7 +42,7 @@ def initialize(
         )
     if params.read_only and (params.capabilities.inquiry or params.capabilities.approval):
         raise invalid_params(
-            "`read_only` goes without `capabilities`: a client that changes nothing answers nothing",
+            "`read_only` cannot be combined with `capabilities`: a client that changes nothing answers nothing",
             field="read_only",
         )
     access.check_session(caller, params)

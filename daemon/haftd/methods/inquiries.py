@@ -77,7 +77,7 @@ def inquiries_answer(
 def inquiries_ask(
     access: Access, router: InquiryRouter, caller: Caller, params: InquiriesAskParams
 ) -> DeferredReply:
-    """Reply with the answer; raises `invalid_answer` without one, `shutting_down`."""
+    """Reply with the answer; raises `invalid_answer` if nobody answers, `shutting_down`."""
     session = access.session_of(caller, params)
     kind = ClientQuestion(
         context=InquiryContext(caller=caller),
@@ -96,7 +96,7 @@ def inquiries_ask(
                 raise unanswered(kind.question.id, reason)
             case Withdrawn(error=Exception() as error):
                 raise error
-        raise AssertionError("nobody withdraws it but its session's end, and the call itself")
+        raise AssertionError("the inquiry was withdrawn without an error")
 
     return DeferredReply(asked)
 
@@ -112,7 +112,7 @@ def _check_person(caller: Caller, params: InquiriesAnswerParams, inquiry: Inquir
     if caller.may("questions"):
         return
     if inquiry.needs_a_person:
-        raise caller.refusal("answer what a person is asked")
+        raise caller.refusal("answer a question for a person")
     if params.remember is not UNSET:
         raise caller.refusal("have an answer remembered")
 
@@ -135,7 +135,7 @@ def approvals_decide(
     """
     session = access.session_of(caller, params)
     if not caller.may("approvals"):
-        raise caller.refusal("decide what waits for approval")
+        raise caller.refusal("decide about an approval")
     decided = Decided(params.decision, params.arguments, params.remember, params.reason)
     try:
         decided.check()

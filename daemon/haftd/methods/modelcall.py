@@ -65,8 +65,7 @@ def handle_of(access: Access, caller: Caller, params: ToolsCallParams, id: str) 
 def _refuse_rights(tool: str, may: Collection[str]) -> None:
     if may:
         raise not_authorized(
-            f"The tool {shown(tool)} acts for a person, so no model calls it; a person starts it by "
-            "`haft spawn`."
+            f"The tool {shown(tool)} acts for a person, so models cannot call it; a person starts it with `haft spawn`."
         )
 
 
@@ -136,7 +135,9 @@ def run_to_end(
     )
     ready = services.starter.prepare(session, as_spawn, vars_of(params.context))
     if tool.stateful and tool.runtime == "pty":
-        why = "it is required: this tool runs on a terminal, and a run to the end has nobody who types"
+        why = (
+            "it is required: this tool runs on a terminal, and nobody types during a run to the end"
+        )
         raise invalid_arguments(tool.name, [{"path": "action", "message": why}])
     ready = replace(ready, surface=params.surface)
     launch = ready.resolved.launch

@@ -170,7 +170,7 @@ def look(
     """Return the requested view; `delta` and `answer` move the read offset.
 
     A long text defers the reply, and the reading of one that is saved first, if `save`.
-    `input_state` is the input state just read, `typed` the call's own input.
+    `input_state` is the input state just read, `typed` the input of this call.
     """
     view = params.view
     cursor = None if isinstance(params.cursor, UnsetType) else params.cursor
@@ -384,7 +384,7 @@ def answer(
 ) -> HandleState | PendingReply:
     """Reply at once if the condition holds or no wait is requested, else later.
 
-    New output starts at `since`, by default where the params say, the bound at `began` (trio's
+    New output starts at `since`, by default at the params' offset, the bound at `began` (trio's
     clock, default now). A pattern does not match the echo of `typed`.
     """
     if reading.wait == "none":

@@ -50,7 +50,7 @@ def session_close(
     session = access.session_of(caller, params)
     handles = access.reachable(caller, session)
     if len(handles) < len(access.registry.list(session)):
-        raise caller.refusal("close its session, where handles are that may do more")
+        raise caller.refusal("close its session, which has handles that may do more")
     executions = services.supervisor.executions(session)
 
     services.inquiries.close(session)

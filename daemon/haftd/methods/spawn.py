@@ -108,14 +108,14 @@ def _source_of(
         or resolved.runtime not in ("stdio", "wasm")
         or resolved.launch.output == "events"
     ):
-        why = "the input of another handle goes into a pipe that speaks no protocol (`runtime` is stdio or wasm, `output` is not events)"
+        why = "the input of another handle can only go into a pipe without a protocol (`runtime` is stdio or wasm, `output` is not events)"
         raise action_not_supported(ready.tool.name, "stdin_from", why)
     if find_mode(ready.tool, "apply") != "unattended":
         why = "each input of it is approved, so another handle's output cannot be its input"
         raise not_approved(ready.tool.name, "apply", why)
     source = services.access.find(caller, params, stdin_from.id)
     if "fetch" in source.settings.policy:
-        why = "each read of its output is approved, so it cannot be piped"
+        why = "each read of its output needs approval, so it cannot be piped"
         raise not_approved(source.tool, "fetch", why)
     offset = 0 if isinstance(stdin_from.cursor, UnsetType) else stdin_from.cursor
     first, end = source.spool.start, source.spool.end

@@ -32,7 +32,7 @@ def subscribe(
     session = access.session_of(caller, params)
     client = access.clients.of(caller)
     if client is None:
-        raise AssertionError("a caller that is read is among the clients")
+        raise AssertionError("the caller is not among the clients")
     only = not isinstance(params.handles, UnsetType)
     named = [*params.from_, *(() if isinstance(params.handles, UnsetType) else params.handles)]
     if named and session == ALL:
@@ -53,7 +53,7 @@ def subscribe(
         raise limit_exceeded(
             "max_subscriptions",
             MAX_SUBSCRIPTIONS,
-            "This connection has as many subscriptions as it may have",
+            "This connection has reached its limit of subscriptions",
         )
     return SubscribeResult(
         subscriptions.open(
@@ -77,7 +77,7 @@ def _check_backpressure(caller: Caller, params: SubscribeParams) -> None:
         raise read_only("subscribe` with `backpressure")
     if isinstance(params.handles, UnsetType) or "bytes" not in params.events:
         raise invalid_params(
-            "`backpressure` is for the event `bytes` of the `handles` that are named",
+            "`backpressure` is only for the event `bytes` with named `handles`",
             field="backpressure",
         )
 
@@ -89,7 +89,7 @@ def _check_offsets(params: SubscribeParams, handles: Mapping[str, Handle]) -> No
         end = handles[id].spool.end
         if offset > end:
             raise invalid_params(
-                f"`from` says {offset} for `{id}`, but the output of its generation "
+                f"`from` is {offset} for `{id}`, but the output of its generation "
                 f"{handles[id].generation} ends at {end}",
                 field="from",
             )

@@ -103,7 +103,7 @@ def tools_reload(daemon: Daemon, caller: Caller, params: Empty) -> DeferredReply
     Raises `not_authorized`, since definitions decide about approvals.
     """
     if not caller.may("approvals"):
-        raise caller.refusal("have definitions read again, which say what is asked first")
+        raise caller.refusal("reload definitions, which decide what needs approval")
 
     async def reloaded() -> ReloadResult:
         await daemon.reload()

@@ -11,7 +11,7 @@ import jsonschema_rs
 import msgspec
 from msgspec import UnsetType
 
-from haft_protocol.errors import action_not_supported, invalid_arguments, shown
+from haft_protocol.errors import action_not_supported, escaped, invalid_arguments
 from haft_protocol.methods import (
     AbortParams,
     ApplyParams,
@@ -102,7 +102,7 @@ def _with_notices(
     if isinstance(reply, PendingReply):
         return then(reply, more)
     if not isinstance(reply, HandleState | AwaitResult | HandlesListResult):
-        raise AssertionError("a verb on a handle answers with a state, `await` with several")
+        raise AssertionError(f"a verb returned a {type(reply).__name__}")
     if as_text and (unrouted := _unrouted(services.supervisor, session, reply)):
 
         async def routed() -> object:
@@ -133,7 +133,7 @@ def _is_stateful(tool: Tool, params: ToolsCallParams) -> bool:
     if params.arguments.get("action") is None:
         return False
     if not tool.stateful and "action" not in tool.parameters.get("properties", {}):
-        action = shown(params.arguments["action"], 40).strip("'")
+        action = escaped(str(params.arguments["action"]), 40)
         raise action_not_supported(tool.name, action, "it has no handles; leave `action` out")
     return tool.stateful
 

@@ -102,7 +102,7 @@ def trust_list(catalogue: Catalogue, caller: Caller, params: Empty) -> TrustList
 def _refuse_tools(caller: Caller) -> None:
     if caller.transport != "unix" or caller.pid is None:
         raise not_authorized(
-            "What a root defines is trusted over the Unix socket only: `haft trust` does it."
+            "A root's definitions can be trusted over the Unix socket only: use `haft trust`."
         )
     if not caller.may("approvals"):
         raise caller.refusal("trust a root")
@@ -126,7 +126,7 @@ def show(
             (problem.message for problem in conflicts if problem.key == f"tools.{name}"), None
         )
         if tool is None:
-            why = "it is wrong, so there is no such tool"
+            why = "its definition is wrong, so the tool is not loaded"
         shown = DefinedTool(name=name, says=dict(fields), unused=UNSET if why is None else why)
         tools.append(shown if tool is None else _with_command(shown, tool))
     return DefinitionFile(

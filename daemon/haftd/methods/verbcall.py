@@ -241,7 +241,7 @@ def _new_id(access: Access, session: str, tool: str) -> str:
 
 
 def _listed_words(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a single id, or keys separated by blanks, to a list."""
+    """Convert a single id, or keys separated by spaces, to a list."""
     words = dict(arguments)
     for name in _LISTS:
         value = words.get(name)
@@ -302,7 +302,7 @@ def _answer(supervisor: Supervisor, handle: Handle, value: Any) -> Any:
     if handle.stopped:
         raise handle_stopped(handle.id, plain_state(handle))
     if handle.state is not State.WAITING:
-        why = "it asks nothing now; give `line` for what it reads"
+        why = "it asks nothing; give `line` for the input that it reads"
         raise action_not_supported(handle.tool, "answer", why)
     refuse_for_a_person(supervisor, handle)
     return input_of(handle.tool, handle, value, "answer")
@@ -359,7 +359,7 @@ def _stop(
             while isinstance(state, DeferredReply):
                 state = await state.run()
             if not isinstance(state, HandleState):
-                raise AssertionError("an abort answers with a state")
+                raise AssertionError(f"an abort returned a {type(state).__name__}")
             states[number] = state
 
         async with trio.open_nursery() as nursery:

@@ -47,7 +47,7 @@ class RegisteredWait:
         self._holds = (in_batch and wait.holds_in_batch) or wait.holds
         self._on_due = on_due
         self._is_over = False
-        """True once due or withdrawn."""
+        """True when due or withdrawn."""
         self._value: object = None
         self._fault: Exception | None = None
         self._time: _Time | None = None
@@ -215,7 +215,7 @@ class _Waits:
         self._arm()
 
     def _arm(self) -> None:
-        """Set the time of the first evaluation, none without one: an idle daemon is not woken."""
+        """Set the timer for the first evaluation, or clear it if there is none: an idle daemon is not woken."""
         times = self._times
         while times and times[0][2] is None:
             heappop(times)

@@ -45,7 +45,7 @@ class Head(msgspec.Struct, frozen=True):
         """Return the value of a field; None without it. Raises `BadRequest` if the field stands twice."""
         values = [value for key, value in self.fields if key.lower() == name]
         if len(values) > 1:
-            raise BadRequest(f"the field {name.decode()} stands twice")
+            raise BadRequest(f"the field {name.decode()} appears twice")
         return values[0] if values else None
 
     @property
@@ -66,7 +66,7 @@ class Head(msgspec.Struct, frozen=True):
         encoding, length = self.value(b"transfer-encoding"), self.value(b"content-length")
         if encoding is not None:
             if encoding.lower() != b"chunked" or length is not None:
-                raise BadRequest("the length of the body is not certain")
+                raise BadRequest("the length of the body is ambiguous")
             return None
         if length is None:
             return 0

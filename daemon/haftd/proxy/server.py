@@ -38,7 +38,7 @@ _LINGER_S = 2.0
 _CHUNK = 65_536
 """Bytes of one read."""
 _SIZE = lazy_pattern(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n")
-_NOT_PUBLIC = ", an address of this machine or a private network, which needs a rule of its own"
+_NOT_PUBLIC = ", an address of this machine or a private network, which needs its own rule"
 _GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -148,12 +148,12 @@ class Proxy:
         head, rest = parse_head(data[:end]), data[end:]
         client = self._find_client(head.credential)
         if client is None:
-            why = "this proxy serves sandboxed tools, by the credential in their HTTP_PROXY"
+            why = "this proxy serves only sandboxed tools, which have the credential in HTTP_PROXY"
             fields = 'Proxy-Authenticate: Basic realm="haft"'
             await _send(stream, reply("407 Proxy Authentication Required", why, fields))
             return
         if len(client.scopes) >= MAX_CONNECTIONS:
-            why = f"the tool has {MAX_CONNECTIONS} connections, and may have no more"
+            why = f"the tool has {MAX_CONNECTIONS} connections, which is the limit"
             await _send(stream, reply("503 Service Unavailable", why))
             return
         self._uncounted.pop(uncounted, None)
@@ -217,7 +217,7 @@ class Proxy:
                         return
                     rest += data
                 if kind not in kinds:
-                    client.refused = f"{place}, by another scheme than those of the rules"
+                    client.refused = f"{place}, by a scheme that no rule allows"
                     return
             await server.send_all(rest)
             async with trio.open_nursery() as nursery:

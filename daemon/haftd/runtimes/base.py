@@ -195,8 +195,8 @@ class InputRefused(Exception):
     def message(self, *, secret: bool) -> str:
         """Return the message, of a secret input without the input.
 
-        >>> InputRefused("'x1' is no key", quoted="'x1'").message(secret=True)
-        '[secret] is no key'
+        >>> InputRefused("'x1' is not a key", quoted="'x1'").message(secret=True)
+        '[secret] is not a key'
         """
         text = str(self)
         return text.replace(self.quoted, "[secret]") if secret and self.quoted else text
@@ -342,7 +342,7 @@ class PendingAnswer(Protocol):
     """Answer to a question, to await or withdraw."""
 
     async def wait(self) -> Any:
-        """Return the checked answer. Raises `ToolFailed` without one; cancellation withdraws the
+        """Return the checked answer. Raises `ToolFailed` if nobody answers; cancellation withdraws the
         question. Never returns after the handle's end."""
 
     def withdraw(self) -> None:

@@ -46,7 +46,7 @@ async def _ask_user(call: Call, context: RuntimeContext) -> str:
         try:
             check_answer(question, question.default)
         except InvalidAnswer as wrong:
-            raise ToolFailed(f"The `default` is no answer to it: {wrong}.") from None
+            raise ToolFailed(f"The `default` is not a valid answer: {wrong}.") from None
     answer = await context.ask(question).wait()
     return answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
 

@@ -68,8 +68,7 @@ _F3 = lazy_pattern(rb"\x1b\[13;(\d)~")
 def _refuse(name: str) -> InputRefused:
     shown = ascii(name if len(name) <= _MAX_SHOWN else name[:_MAX_SHOWN] + "…")
     return InputRefused(
-        f"{shown} is not the name of a key. A key is a single character or a name as in "
-        f"{_SHOWN}; to type text, give it as a string or as a line.",
+        f"{shown} is not the name of a key. A key is a single character or a name such as in {_SHOWN}; to type text, give it as a string or as a line.",
         malformed=True,
         quoted=shown,
     )
@@ -138,8 +137,8 @@ def _common(name: str, press: KeyPress, data: bytes) -> bytes:
     """Correct the encoder's `data` where terminals differ. Raises `InputRefused`."""
     if _OF_A_PROTOCOL.fullmatch(data):
         raise InputRefused(
-            f"No terminal has a code for the key {name!a}, but with a keyboard protocol, and the "
-            "program has asked for none; choose another key.",
+            f"A terminal has a code for the key {name!a} only with a keyboard protocol, which the "
+            "program has not turned on; choose another key.",
             quoted=ascii(name),
         )
     if press.meta and press.name.startswith("KP") and not data.startswith(b"\x1b"):
@@ -173,7 +172,7 @@ def encode(
             data = encoder(press) if protocol else _common(name, press, encoder(press))
         if not data:
             raise InputRefused(
-                f"A terminal sends nothing for the key {name!a}; choose another.",
+                f"A terminal has no code for the key {name!a}; choose another.",
                 quoted=ascii(name),
             )
         encoded.append(data)

@@ -72,10 +72,10 @@ class NoProcessControl(WithoutScreen):
         self.command = command
 
     def write(self, item: Input) -> int:
-        raise InputRefused("It is no program and takes no input; it ends when it is answered.")
+        raise InputRefused("The tool is not a program and takes no input; it ends with its answer.")
 
     def feed(self, data: bytes) -> int:
-        raise InputRefused("It is no program and takes no input.")
+        raise InputRefused("The tool is not a program and takes no input.")
 
     def kill(self) -> None:
         """Do nothing: the abort ends the coroutine."""

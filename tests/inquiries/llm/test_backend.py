@@ -101,13 +101,15 @@ async def test_an_invalid_answer_is_returned_with_its_fault(
         first, second = (recording.texts(asked.body) for asked in stage.server.asked)
         assert second[: len(first)] == first
         *model, correction = second[len(first) :]
-        assert correction.startswith("That is no answer: ") and "true or false" in correction
+        assert (
+            correction.startswith("That is not a valid answer: ") and "true or false" in correction
+        )
         assert len(model) == (wrong != "call") and "yes" not in correction
 
 
 async def test_three_invalid_answers_fail_the_inquiry(provider: ProviderName) -> None:
     async with play(provider, recorded(provider).reply("prose"), again=True) as stage:
-        with pytest.raises(InquiryFailed, match="has given no answer that fits in 3 attempts"):
+        with pytest.raises(InquiryFailed, match="gave no valid answer in 3 attempts"):
             await ask_backend(stage.backend, stage.said.pending())
         assert len(stage.server.asked) == 3
 
@@ -166,7 +168,7 @@ async def test_a_permanent_error_is_not_retried(
         (Raw(body=b"<html>sign in</html>"), "not JSON"),
         (Raw(body=b"[" * 100_000), "not JSON"),
         (Raw(body=b'{"\xff": 1}'), "not JSON"),
-        ({"canary": 1}, "in a form that is not"),
+        ({"canary": 1}, "did not answer in the format of"),
         (Raw(307, headers={"location": "http://127.0.0.1:1/v1"}), "redirects (HTTP 307)"),
         (Raw(headers={"content-encoding": "gzip"}), "encoding"),
         ("floods", "more than"),
@@ -407,7 +409,7 @@ async def test_names_unsupported_by_a_provider_are_mapped_back(provider: Provide
 async def test_an_invalid_answer_is_none(text: str) -> None:
     recording = recorded("openai")
     async with play("openai", recording.text(text), again=True) as stage:
-        with pytest.raises(InquiryFailed, match="has given no answer that fits in 3 attempts"):
+        with pytest.raises(InquiryFailed, match="gave no valid answer in 3 attempts"):
             await ask_backend(stage.backend, recording.pending())
 
 

@@ -185,7 +185,7 @@ class LlmBackend(Backend):
         yield Candidate(
             self._make_attempt(settings, key, exchange, pending.kind.tool),
             {"by": "llm", "provider": settings.provider, "model": model},
-            exhausted=f"the model {model} has given no answer that fits in {MAX_ATTEMPTS} attempts",
+            exhausted=f"the model {model} gave no valid answer in {MAX_ATTEMPTS} attempts",
         )
 
     def _make_exchange(self, inquiry: Inquiry, tool: str, conversation: Conversation) -> Exchange:
@@ -278,15 +278,14 @@ class LlmBackend(Backend):
         match reply:
             case None:
                 raise InquiryFailed(
-                    "the model's server answered in a form that is not"
-                    f" {settings.provider}'s: look at `inquiry.llm.url`"
+                    "the model's server did not answer in the format of"
+                    f" {settings.provider}: check `inquiry.llm.url`"
                 )
             case Refused():
                 raise InquiryFailed(f"the model {settings.model} refused to answer")
             case Truncated():
                 raise InquiryFailed(
-                    f"the answer of the model {settings.model} was cut before its end: raise"
-                    " `max_tokens`"
+                    f"the answer of the model {settings.model} was truncated: raise `max_tokens`"
                 )
             case ModelText(text):
                 return text

@@ -90,7 +90,7 @@ def read_all(inquiries: Sequence[Inquiry], text: str) -> dict[str, str]:
 
 def compose_correction(inquiry: Inquiry, refused: str) -> str:
     """Return the turn after a wrong answer; `refused` is a sentence about the fault."""
-    return f"That is no answer: {refused}\n\n{_describe_form(inquiry)}"
+    return f"That is not a valid answer: {refused}\n\n{_describe_form(inquiry)}"
 
 
 def _describe_form(inquiry: Inquiry) -> str:
@@ -112,7 +112,7 @@ def _describe_value(question: Question) -> str:
                 for name, field in fields.items()
             )
             return f"an object with {'; '.join(each)}"
-    return "a text"
+    return "a string"
 
 
 def _describe_choice(options: tuple[Scalar, ...]) -> str:
@@ -138,13 +138,13 @@ def _read_object(text: str) -> dict[str, Any]:
     if fenced := _FENCE.match(text):
         text = fenced[1]
     if not text or len(text) > _MAX_TEXT:
-        raise InvalidAnswer("it is no JSON object")
+        raise InvalidAnswer("it is not a JSON object")
     try:
         reply = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, ValueError):
-        raise InvalidAnswer("it is no JSON object") from None
+        raise InvalidAnswer("it is not a JSON object") from None
     if not isinstance(reply, dict):
-        raise InvalidAnswer("it is no JSON object")
+        raise InvalidAnswer("it is not a JSON object")
     return reply
 
 

@@ -20,7 +20,7 @@ _SYSTEM = ("system", "systemInstruction", "system_instruction")
 
 
 class NoConversation(ValueError):
-    """The context is no conversation; the argument describes the fault."""
+    """The context is not a conversation; the argument describes the fault."""
 
 
 class Conversation(Redacted, frozen=True):
@@ -51,10 +51,10 @@ def read_context(context: object) -> Conversation:
     if isinstance(context, list):
         return Conversation(_read_messages(context))
     if not isinstance(context, dict) or not any(key in context for key in _MESSAGES):
-        raise NoConversation("the call's context is no list of messages and has no `messages`")
+        raise NoConversation("the call's context is not an array of messages and has no `messages`")
     tools = context.get("tools") or ()
     if not isinstance(tools, Sequence) or isinstance(tools, str):
-        raise NoConversation("`tools` of the call's context is no list")
+        raise NoConversation("`tools` of the call's context is not an array")
     return Conversation(
         _read_messages(_find_first(context, _MESSAGES)), _find_first(context, _SYSTEM), tuple(tools)
     )
@@ -69,7 +69,7 @@ def _read_messages(value: object) -> tuple[Message, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
-        raise NoConversation("the messages of the call's context are no list of objects")
+        raise NoConversation("the messages of the call's context are not an array of objects")
     return tuple(value)
 
 
@@ -118,7 +118,7 @@ class Request(Redacted, frozen=True):
 
 
 class ModelText(Redacted, frozen=True):
-    """The model's text, perhaps empty."""
+    """The model's text; may be empty."""
 
     UNSHOWN: ClassVar[tuple[str, ...]] = ("text",)
 

@@ -55,7 +55,7 @@ class GiveUp(msgspec.Struct, frozen=True):
 
 
 Decision = Pause | GiveUp | None
-"""None: the reply is to be read."""
+"""None: the reply can be read."""
 
 
 def decide(
@@ -90,12 +90,12 @@ def _explain_status(outcome: Received, settings: LlmSettings) -> str:
     match outcome.status:
         case 401 | 403:
             place = settings.key_env or settings.key_file
-            where = f"look at the key in {place}" if place else "it may want a key (`key_env`)"
+            where = f"check the key in {place}" if place else "it may need a key (`key_env`)"
             return f"the model's server refused to serve ({status}): {where}"
         case 404:
             return (
                 f"the model's server does not know the model {settings.model} or the place"
-                f" ({status}): look at `model` and `url`"
+                f" ({status}): check `model` and `url`"
             )
     return f"the model's server refused the request ({status})"
 

@@ -18,6 +18,7 @@ import structlog
 import trio
 
 from haft_protocol.network_errors import first_reason
+from haft_protocol.shortening import shorten
 from haftd.config.inquiry_settings import LlmSettings
 
 from ..backend import InquiryFailed
@@ -204,7 +205,7 @@ class Sender:
             try:
                 return await self._exchange(client, transport, request, data, settings, body, scope)
             except httpx.ConnectError as error:
-                reason = first_reason(error) or str(error)[:200] or "no connection"
+                reason = first_reason(error) or shorten(str(error), 200) or "no connection"
                 return Unsent(f"cannot be reached ({reason})")
             except httpx.InvalidURL:
                 raise InquiryFailed(

@@ -139,7 +139,7 @@ class Connection:
             try:
                 page = convert(reply, ToolsPage)
             except msgspec.MsgspecError as error:
-                raise Unusable(f"lists its tools in a wrong form: {error}") from None
+                raise Unusable(f"sent an invalid list of tools: {error}") from None
             for tool in _tools(page.tools):
                 tools.setdefault(tool.name, tool)
             if len(tools) > _MAX_TOOLS:
@@ -183,7 +183,7 @@ class Connection:
                     self._held.append((id, elicitation))
                     self.assign()
             case "sampling/createMessage":
-                why = "haft does not offer sampling: a server gets no use of the client's model"
+                why = "haft does not offer sampling: a server cannot use the client's model"
                 peer.refuse(id, METHOD_NOT_FOUND, why)
             case "roots/list":
                 why = "haft offers no roots: this server is shared by sessions with other folders"
@@ -198,7 +198,9 @@ class Connection:
             calls: list[Any] = [owner for owner in self.peer.owners() if not _is_asking(owner)]
             if not calls:
                 for id, _ in self._held:
-                    self.peer.refuse(id, INVALID_PARAMS, "no call of a tool is open that could ask")
+                    self.peer.refuse(
+                        id, INVALID_PARAMS, "there is no open tool call that could ask"
+                    )
                 self._held.clear()
             elif len(calls) > len(self._held):
                 return
@@ -245,7 +247,7 @@ async def open_connection(peer: Peer, era: Era) -> Connection:
     after which a legacy opening may succeed."""
     connection = await (_initialize(peer) if era == "legacy" else _negotiate(peer, era))
     if connection.info.name == SERVER_NAME:
-        raise Unusable("is haft itself; its tools are here already, so take it out of `[mcp]`")
+        raise Unusable("is haft itself; its tools are available already, so remove it from `[mcp]`")
     return connection
 
 
@@ -255,7 +257,7 @@ async def _negotiate(peer: Peer, era: Era) -> Connection:
         outcome = await _probe(peer, era)
     if isinstance(outcome, Connection):
         return outcome
-    raise Unusable("refuses the revision that it says it speaks")
+    raise Unusable("refuses the revision that it claims to speak")
 
 
 class _Again:
@@ -297,7 +299,7 @@ def _discovered(peer: Peer, probe: Pending) -> Connection | _Again | str:
             return f"does not speak the revision {MODERN}: {error.message}"
         return f"answered `server/discover` with an error: {error.message}"
     except msgspec.MsgspecError:
-        return "answered `server/discover` in another form"
+        return "answered `server/discover` with an invalid result"
     if MODERN in discovery.supported_versions:
         return Connection(peer, MODERN, discovery.capabilities, discovery.meta.info)
     return f"speaks {', '.join(discovery.supported_versions)}, not {MODERN}"
@@ -315,7 +317,7 @@ async def _initialize(peer: Peer) -> Connection:
     try:
         initialized: Initialized = convert(reply, Initialized)
     except msgspec.MsgspecError as error:
-        raise Unusable(f"answered `initialize` in a wrong form: {error}") from None
+        raise Unusable(f"answered `initialize` with an invalid result: {error}") from None
     if initialized.protocol_version not in LEGACY:
         raise Unusable(
             f"speaks the revision {initialized.protocol_version!r}; haft speaks {MODERN}, {', '.join(LEGACY)}"

@@ -21,6 +21,7 @@ from haft_protocol.questions import (
     Select,
     Text,
 )
+from haft_protocol.shortening import shorten
 from haftd.lazy_pattern import lazy_pattern
 
 from .shapes import Elicitation
@@ -53,7 +54,7 @@ class Step(msgspec.Struct, frozen=True):
             ((name, form),) = self.properties.items()
             return dict(self._value(name, form, answer))
         if not isinstance(answer, dict):
-            raise AssertionError("the answer to a form is an object")
+            raise AssertionError(f"the answer to a form is a {type(answer).__name__}")
         if len(self.properties) == 1 and _is_list(next(iter(self.properties.values()))):
             ((name, form),) = self.properties.items()
             chosen = [value for value, text in _options(form["items"]) if answer[text] is True]
@@ -109,7 +110,7 @@ def steps(elicitation: Elicitation) -> tuple[Step, ...]:
     for name, form in properties.items():
         if not isinstance(form, dict):
             raise Unaskable(f"its property {name!r} has no schema")
-    message = elicitation.message.strip()[:_MAX_TEXT]
+    message = shorten(elicitation.message.strip(), _MAX_TEXT)
     if not properties:
         question = Question(id="confirm", text=message or "Go on?", answer_type=Boolean())
         return (Step(question, {}, required),)
@@ -136,7 +137,7 @@ def _question(
 ) -> Question:
     label = _label(name, form)
     hints = ", ".join(_hints(form)) + (
-        "" if required else ("; " if list(_hints(form)) else "") + "may be left out"
+        "" if required else ("; " if list(_hints(form)) else "") + "may be omitted"
     )
     hint = f" ({hints})" if hints else ""
     text = message + hint if alone and message else f"{message}\n{label}{hint}".strip()
@@ -210,7 +211,7 @@ def _options(form: Mapping[str, Any]) -> list[tuple[Any, str]]:
 
 def _label(name: str, form: Mapping[str, Any]) -> str:
     texts = [str(form[key]).strip() for key in ("title", "description") if form.get(key)]
-    return ": ".join(dict.fromkeys(texts))[:_MAX_TEXT] or name
+    return shorten(": ".join(dict.fromkeys(texts)), _MAX_TEXT) or name
 
 
 def _hints(form: Mapping[str, Any]) -> Iterator[str]:

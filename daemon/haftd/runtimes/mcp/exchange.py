@@ -88,7 +88,7 @@ class Exchange:
             raise self._failure
         raise ToolFailed(
             f"The server gave neither an answer nor progress within {self._silence_s:g} s (`call_s` of "
-            "the server in `[mcp]`); it was told to stop.",
+            "the server in `[mcp]`); it was asked to stop.",
             transient=True,
         )
 
@@ -131,7 +131,9 @@ class Exchange:
                 return await self._follow_legacy(result.task)
             else:
                 return result
-        raise ToolFailed(f"The server wanted the call to be made more than {_MAX_ROUNDS} times.")
+        raise ToolFailed(
+            f"The server asked for the call to be repeated more than {_MAX_ROUNDS} times."
+        )
 
     async def _request(self, method: str, params: dict[str, Any]) -> Raw:
         return await self._connection.request(
@@ -187,7 +189,7 @@ class Exchange:
             for name, request in requests.items():
                 if request.method != "elicitation/create":
                     raise ToolFailed(
-                        f"The server wants {request.method}, which haft does not offer: neither sampling "
+                        f"The server requests {request.method}, which haft does not offer: neither sampling "
                         "nor roots."
                     )
                 answers[name] = await self._answer(convert(request.params, Elicitation))
@@ -207,7 +209,7 @@ class Exchange:
                     return {"action": "decline"}
                 content.update(values)
         except forms.Unaskable as error:
-            raise ToolFailed(f"The server asks what cannot be asked: {error}.") from None
+            raise ToolFailed(f"The server's question cannot be asked: {error}.") from None
         return {"action": "accept", "content": content}
 
     async def _answer_url(self, elicitation: Elicitation) -> dict[str, Any]:
@@ -227,7 +229,7 @@ class Exchange:
             except forms.WrongValue as wrong:
                 text = f"The previous answer was not valid: {wrong}.\n{step.question.text}"
                 question = _reworded(step.question, text)
-        raise ToolFailed(f"The question {question.id!r} got no answer that fits.")
+        raise ToolFailed(f"The question {question.id!r} got no valid answer.")
 
     async def _open_urls(self, error: ServerError) -> None:
         try:
@@ -239,7 +241,7 @@ class Exchange:
                 Elicitation(elicitation.message, "url", url=elicitation.url)
             )
             if result["action"] != "accept":
-                raise ToolFailed("The address that the server needs opened was not opened.")
+                raise ToolFailed("The address that the server asked to open was not opened.")
 
     # -- tasks
 
@@ -341,7 +343,7 @@ def _blob(kind: str, data: str, save: SaveFile) -> str:
     try:
         decoded = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        return f"[{kind}: its data is no base64]"
+        return f"[{kind}: its data is not valid base64]"
     return _saved(kind, decoded, mimetypes.guess_extension(kind) or ".bin", save)
 
 

@@ -21,7 +21,7 @@ HeaderMarks = Mapping[tuple[str, ...], str]
 
 
 class InvalidMark(ValueError):
-    """Mark that the specification forbids, and with it any call of the tool."""
+    """Mark that the specification forbids; the tool must not be called."""
 
 
 def read_marks(schema: Mapping[str, Any]) -> HeaderMarks:
@@ -31,7 +31,7 @@ def read_marks(schema: Mapping[str, Any]) -> HeaderMarks:
     for path, subschema in _marked(schema, ()):
         name = subschema[_MARK]
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            raise InvalidMark(f"{name!r} is no name of a header")
+            raise InvalidMark(f"{name!r} is not a valid header name")
         if subschema.get("type") not in _MARKED_TYPES:
             raise InvalidMark(
                 f"{name!r} is on a {subschema.get('type')}, not on one of {', '.join(_MARKED_TYPES)}"

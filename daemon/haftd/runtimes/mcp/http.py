@@ -20,6 +20,7 @@ import trio
 
 from haft_protocol.mcp import INVALID_REQUEST, META_PREFIX
 from haft_protocol.network_errors import first_reason
+from haft_protocol.shortening import shorten
 from haftd import __version__
 from haftd.config.mcp_settings import McpServer
 from haftd.host_calls.redaction import Redaction
@@ -41,7 +42,7 @@ _CONNECT_S = 30.0
 _RETRY_S = 3.0
 _MAX_RESUMED = 20
 _FOLLOW_S = 3.0
-"""Seconds to wait for a legacy server's own stream, once a connection."""
+"""Seconds to wait for a legacy server's GET stream, once per connection."""
 _VARIABLE = lazy_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ESCAPED = lazy_pattern(rb"(?<!\\)((?:\\\\)*)\\(?:u00([2-7][0-9A-Fa-f])|/)")
 """Escape of `/` or of another character of ASCII, behind complete pairs of backslashes (RFC 8259, section 7)."""
@@ -78,7 +79,7 @@ class Endpoint:
         self._session = ""
         self._version = ""
         self._is_followed = trio.Event()
-        """Set when the server's own stream is open, or will not be."""
+        """Set when the server's GET stream is open, or will not be opened."""
         self._header_marks: dict[str, HeaderMarks] = {}
 
     async def start(self) -> None:
@@ -121,7 +122,7 @@ class Endpoint:
             try:
                 self._header_marks[tool.name] = read_marks(tool.schema)
             except InvalidMark as error:
-                log.warning("a tool of an MCP server is left out", tool=tool.name, why=str(error))
+                log.warning("a tool of an MCP server is not used", tool=tool.name, why=str(error))
             else:
                 kept.append(tool)
         return tuple(kept)
@@ -155,7 +156,7 @@ class Endpoint:
     def _fail(self, pending: Pending | None, error: Exception) -> None:
         if isinstance(error, _Refused) and self._session and error.status in (400, 404):
             # The server may have restarted; nothing was done for the request.
-            gone = Disconnected("knows the session no more", was_done=False)
+            gone = Disconnected("no longer knows the session", was_done=False)
             if pending is not None:
                 pending.fail(gone)
             self.stop(gone.message)
@@ -175,7 +176,7 @@ class Endpoint:
                 failure = Disconnected(f"could not be reached ({_reason(error)})")
             case _:
                 log.exception("a request to an MCP server failed")
-                failure = Disconnected("could not be asked: haftd failed, and its log says why")
+                failure = Disconnected("could not be asked: haftd failed; its log has the reason")
         if pending is None:
             log.info("a message did not reach an MCP server", why=str(failure))
         else:
@@ -329,7 +330,7 @@ def _status_text(status: int, body: bytes) -> str:
         text = str(reply["error"]["message"])
     except (msgspec.MsgspecError, KeyError, TypeError, RecursionError, UnicodeDecodeError):
         text = text.partition("\n")[0] if len(text) < 500 and "<" not in text else ""
-    more = f": {text[:300]}" if text else ""
+    more = f": {shorten(text, 300)}" if text else ""
     advice = "; give a credential in `headers`" if status in (401, 403) else ""
     return f"the HTTP status {status}{more}{advice}"
 

@@ -78,7 +78,7 @@ class ServerProcess:
         self._child = await Child.start(self._call, self._context, ResourceLimits({}))
         stdin = self._child.launched.stdin
         if stdin is None:
-            raise AssertionError("the call of a server has a pipe for its input")
+            raise AssertionError("the server was launched without a pipe for its input")
         self._writer = pump.Writer(
             stdin, on_end=self._child.launched.close_stdin, limit=_MAX_WAITING
         )
@@ -87,7 +87,7 @@ class ServerProcess:
         """Supervise until no process of the server is left."""
         child, writer = self._child, self._writer
         if child is None or writer is None:
-            raise AssertionError("a server is started before it runs")
+            raise AssertionError("`run` was called before `start`")
         async with child:
             outputs = [
                 Output(child.stdout, self._feed, on_end=self._closed.set),
@@ -107,13 +107,13 @@ class ServerProcess:
 
     def send(self, message: bytes, pending: Pending | None = None) -> None:
         if self._writer is None:
-            raise AssertionError("a server is spoken to once it runs")
+            raise AssertionError("`send` was called before `start`")
         try:
             self._writer.put(message + b"\n")
         except pump.Closed:
-            raise Disconnected("reads no more input", self.stderr.lines()) from None
+            raise Disconnected("does not read any more input", self.stderr.lines()) from None
         except pump.InputFull:
-            raise Disconnected("does not read what it is sent", self.stderr.lines()) from None
+            raise Disconnected("does not read its input", self.stderr.lines()) from None
 
     def cancel(self, pending: Pending) -> bool:
         return False

@@ -24,11 +24,11 @@ class McpRuntime:
         from .server import ServerFault
 
         if call.served is None:
-            raise AssertionError("the call of a server's tool names the server")
+            raise AssertionError("a call of a server's tool without the server")
         name, tool = call.served
         server = self._servers.get(name)
         if server is None:
-            raise StartFailed(f"There is no MCP server `{name}` any more.", "server")
+            raise StartFailed(f"There is no longer an MCP server `{name}`.", "server")
         try:
             connection = await server.connect()
         except ServerFault as fault:
@@ -63,10 +63,10 @@ class McpRuntime:
         async with trio.open_nursery() as nursery:
             try:
                 if server is None:
-                    raise ServerFault(f"There is no MCP server `{name}` any more.")
+                    raise ServerFault(f"There is no longer an MCP server `{name}`.")
                 silence_s = server.settings.call_s
                 try:
-                    # At once, as calls go on in the order of their arrival.
+                    # Without a checkpoint before, as calls continue in the order of their arrival.
                     exchange = Exchange(connection, context, nursery, call.mark, silence_s)
                     result = await exchange.run(tool, server.find(tool), call.arguments)
                 except Disconnected as gone:
@@ -78,7 +78,7 @@ class McpRuntime:
                     result = await exchange.run(tool, server.find(tool), call.arguments)
                 text = decode_text(result, call.save)
                 if result.is_error:
-                    failure = ToolFailed(text or "The tool has failed and does not say why.")
+                    failure = ToolFailed(text or "The tool failed without a message.")
             except ToolFailed as failed:
                 failure = failed
             except ServerFault as fault:
@@ -92,7 +92,7 @@ class McpRuntime:
 
 
 def _disconnected(name: str, how: str, lines: tuple[str, ...]) -> ToolFailed:
-    last = f" It last wrote: {lines[-1]}" if lines else ""
+    last = f" Its last line was: {lines[-1]}" if lines else ""
     return ToolFailed(
         f"The MCP server `{name}` {how} during the call.{last}", tuple(lines), transient=True
     )

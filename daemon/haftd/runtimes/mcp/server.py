@@ -27,7 +27,7 @@ _PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 
 
 class ServerFault(Exception):
-    """Unusable server; the message is a sentence, `reason` that of a failed start."""
+    """Unusable server; the message is a sentence, `reason` a reason of `StartFailed`."""
 
     def __init__(self, message: str, reason: str = "server") -> None:
         super().__init__(message)
@@ -93,7 +93,7 @@ class Server:
 
     async def connect(self) -> Connection:
         """Return the connection, opened if need be: callers share one opening, regardless of their
-        cancellation, and go on in the order of their arrival. Raises `ServerFault`."""
+        cancellation, and continue in the order of their arrival. Raises `ServerFault`."""
         connection = self._usable_connection
         if connection is not None and not self._waiting:
             return connection
@@ -124,11 +124,11 @@ class Server:
     def _open(self) -> _Opening:
         """Begin to open the server. Raises `ServerFault` within the doubling pause after failures."""
         if self._is_closed:
-            raise ServerFault(f"The MCP server `{self.name}` is not configured any more.")
+            raise ServerFault(f"The MCP server `{self.name}` is no longer configured.")
         left_s = self._retry_at - trio.current_time()
         if self._fault is not None and left_s > 0:
             raise ServerFault(
-                f"{self._fault.message} It can be tried again in {left_s:.0f} s.",
+                f"{self._fault.message} It can be started again in {left_s:.0f} s.",
                 self._fault.reason,
             )
         opening = self._opening = _Opening()
@@ -143,7 +143,7 @@ class Server:
             self._failed(
                 opening,
                 ServerFault(
-                    f"The MCP server `{self.name}` could not be opened: haftd failed, and its log says why."
+                    f"The MCP server `{self.name}` could not be opened: haftd failed; its log has the reason."
                 ),
             )
         finally:
@@ -297,4 +297,4 @@ class Server:
 
 
 def _written(lines: tuple[str, ...]) -> str:
-    return f"; it last wrote: {' / '.join(lines[-3:])}" if lines else ""
+    return f"; its last lines were: {' / '.join(lines[-3:])}" if lines else ""

@@ -1,5 +1,5 @@
 """Params and results of MCP, read leniently: missing fields have defaults, unknown fields
-are ignored, a malformed tool or block is left out."""
+are ignored, a malformed tool or block is skipped."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A started process: its bytes, its end, its descendants.
 
 The leader's end is reported after all bytes available by then. Output that another process holds is
-read for `_DETACH_AFTER_S` more. Bytes move during an abort, too: a process that cleans up may
+read for `_DETACH_AFTER_S` more. Bytes are also moved during an abort: a process that cleans up may
 print. Limits on a sum are polled, as no kernel event reports one.
 """
 
@@ -482,7 +482,7 @@ class Child:
             await self._within_limits(self.tree.wait_ended)
         if self._lifetime.cancelled_caught:
             limit = self._passed or "wall_s"
-            log.warning("a limit ended what was left behind", limit=limit, pid=self.pid)
+            log.warning("a limit ended the processes left behind", limit=limit, pid=self.pid)
             with trio.CancelScope(shield=True):
                 await self.tree.end(self._context.grace_s)
 
@@ -543,7 +543,7 @@ def _ending(exit: Exit, result: ToolResult, by: EndedBy, limit: str | None) -> T
 
 def _require_fd(fd: int | None) -> int:
     if fd is None:
-        raise AssertionError("the plan of the start asked for this descriptor")
+        raise AssertionError("the launch returned no descriptor for a requested stream")
     return fd
 
 

@@ -109,11 +109,11 @@ class LiveControl(PipeControl):
         return own if self._requests is None else (*own, *self._requests.members())
 
     def feed(self, data: bytes) -> int:
-        raise InputRefused("Its standard input speaks the protocol of live tools.")
+        raise InputRefused("Its standard input uses the protocol of live tools.")
 
     def encode(self, item: Input) -> bytes:
         if item.kind == "bytes":
-            raise InputRefused("The tool speaks a protocol on its input; give it a `text`.")
+            raise InputRefused("The tool's input uses a protocol; give a `text`.")
         return _notification("apply", {"input": item.text})
 
 
@@ -200,7 +200,7 @@ class Live:
             self._child.emit(whole)
 
     def _cannot_be_a_state(self) -> bool:
-        """True if the unfinished line is output, however it continues."""
+        """True if the unfinished line is output, whatever follows on it."""
         begin = self._line[:64].lstrip()
         return (
             (bool(begin) and not begin.startswith(b"{"))
@@ -296,8 +296,8 @@ class Live:
         asked = self._questions[0][0] if self._questions else self._late_question
         if asked is not None:
             why = (
-                f"without waiting for the answer to its question {asked!r}. A tool that ends when it has "
-                'asked, and is run again with the answer, needs `output = "outcome"`'
+                f"without waiting for the answer to its question {asked!r}. A tool that ends after it has "
+                'asked, to be run again with the answer, needs `output = "outcome"`'
             )
         elif exit.code == 0 or status is None:
             return None

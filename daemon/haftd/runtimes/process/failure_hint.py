@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection
 
 from haft_protocol.errors import shown
+from haft_protocol.shortening import shorten
 from haftd.lazy_pattern import lazy_pattern
 
 _MAX_TAIL = 4096
@@ -26,7 +27,7 @@ _HOST = lazy_pattern(
     rb" *+['\"\xe2\x80\x98]*+([A-Za-z0-9:][\w.:-]*\w)",
     re.IGNORECASE,
 )
-# Linear: no quoted text begins behind another quote.
+# Linear: no quoted text begins after another quote.
 _QUOTED = lazy_pattern(rb"(?<!['\"`\xe2\x80\x98])['\"`\xe2\x80\x98]++([^'\"`\xe2\n]++)['\"`\xe2]")
 
 
@@ -60,8 +61,9 @@ class FailureHint:
         """Return sentences on the last cause, or an empty string."""
         lines = self._tail.splitlines()
         if code in self._explained and lines:
-            reason = lines[-1].decode(errors="replace").strip().rstrip(".")
-            return f"{reason[:_MAX_EXPLANATION]}." if reason else ""
+            last = lines[-1].decode(errors="replace").strip().rstrip(".")
+            reason = shorten(last, _MAX_EXPLANATION)
+            return f"{reason}." if reason and not reason.endswith("…") else reason
         if not self._is_sandboxed:
             return ""
         rules = f"`haft access {tool}` shows what it may do."
@@ -71,11 +73,11 @@ class FailureHint:
             if match := _DENIED.search(line):
                 path = _path(line, match.start())
                 to = f" to {shown(path)}" if path else ""
-                return f"An access{to} was denied, perhaps by the tool's sandbox: {rules}"
+                return f"An access{to} was denied, possibly by the tool's sandbox: {rules}"
             if not self._has_network and _UNREACHED.search(line):
                 host_match = _HOST.search(line)
                 host = f"The host {shown(host_match[1].decode())}" if host_match else "A host"
-                return f"{host} was not reached, perhaps because of the tool's sandbox: {rules}"
+                return f"{host} was not reached, possibly because of the tool's sandbox: {rules}"
         return ""
 
 

@@ -62,7 +62,7 @@ class ContextWithoutHandle:
         pass
 
     def ask(self, question: Any, *, for_a_person: bool = False) -> PendingAnswer:
-        raise AssertionError("a program without a handle asks nothing")
+        raise AssertionError("a helper command asked a question")
 
 
 class _Context(ContextWithoutHandle):
@@ -107,7 +107,7 @@ async def run_captured(
     finally:
         clear_up(call, context.end is None or not context.end.unconfirmed)
     if context.end is None:
-        raise AssertionError("a child that was seen through has ended")
+        raise AssertionError("the child was supervised to its end, and no end was reported")
     return Captured(output, bytes(stderr_tail), context.end)
 
 
@@ -123,7 +123,7 @@ async def run_helper(
     except StartFailed as failed:
         return Failed("start", failed.message)
     except InputRefused:
-        return Failed("input", "is given more than it takes")
+        return Failed("input", "gets more input than it reads")
     end = captured.end
     if end.exit == Exit(code=0) and end.limit is None:
         return captured.stdout
@@ -136,7 +136,7 @@ def _failed(call: Call, end: Termination, stderr_tail: bytes) -> Failed:
     if end.limit == "wall_s":
         return Failed("time", f"did not end within {call.launch.limits['wall_s']:g} s", stderr_tail)
     if end.limit is not None:
-        return Failed("limit", f"has passed its limit `{end.limit}`", stderr_tail)
+        return Failed("limit", f"exceeded its limit `{end.limit}`", stderr_tail)
     exit = end.exit or Exit()
     how = f"by SIG{exit.signal}" if exit.code is UNSET else f"with exit code {exit.code}"
     return Failed("exit", f"ended {how}", stderr_tail)

@@ -94,7 +94,7 @@ class OneShot:
     def _resolve(self, answers: Mapping[str, Any]) -> Call:
         again = self._call.again
         if again is None:
-            raise self._rerun_failure("its input came from another handle, and is read")
+            raise self._rerun_failure("its input came from another handle and has been read")
         try:
             return again(answers)
         except (RpcError, OSError, ValueError, msgspec.MsgspecError) as error:
@@ -162,7 +162,7 @@ class _Outcome:
                     return None
                 self.emit_content()
                 failure = ToolFailed(
-                    f"The tool has asked {_MAX_RUNS} times and was not run again; it last asked "
+                    f"The tool asked {_MAX_RUNS} times and was not run again; its last question was "
                     f"{question.id!r}."
                 )
                 self.result = ToolResult(failure=failure)

@@ -120,7 +120,7 @@ class PipeControl(WithoutScreen, ChildControl):
             case "resize":
                 raise InputRefused("There is no terminal to resize: the handle is on a pipe.")
             case "mouse":
-                raise InputRefused("There is no terminal to use a mouse on: it is on a pipe.")
+                raise InputRefused("There is no terminal for the mouse: the handle is on a pipe.")
             case "eof":
                 self.open_writer().end()
             case "keys":
@@ -147,10 +147,10 @@ class PipeControl(WithoutScreen, ChildControl):
             self._number -= 1
             raise InputRefused(str(refused)) from None
         if writer.closed:  # found by this write
-            raise InputRefused("The program has closed its input; it reads no more.")
+            raise InputRefused("The program has closed its input.")
 
     def open_writer(self) -> pump.Writer:
-        """Return the writer of standard input. Raises `InputRefused` without one."""
+        """Return the writer of standard input. Raises `InputRefused` if it is empty or closed."""
         if self._writer is None:
             raise InputRefused(
                 "The handle takes no input: its standard input is empty. Use a tool that takes "
@@ -171,8 +171,7 @@ class PipeControl(WithoutScreen, ChildControl):
                 continue
             if "eof" in steps:
                 raise InputRefused(
-                    "There is text after C-d, which closes the input for good; nothing of it was "
-                    "given. Give C-d as the last key.",
+                    "There is text after C-d, which closes the input for good; nothing was written. Give C-d as the last key.",
                     malformed=True,
                 )
             if text is None:

@@ -99,6 +99,6 @@ async def in_turn(draw: Callable[[], bool]) -> bool:
     """Run `draw` in order of the calls, one per pass of the loop; return its result."""
     now = current()
     if now is None:
-        raise AssertionError("only a task of the loop waits in line")
+        raise AssertionError("called outside of a loop")
     async with now.turn:
         return draw()

@@ -140,7 +140,7 @@ class MouseEncoder:
         )
         lib.ghostty_mouse_event_set_position(event, {"x": x, "y": y})
         status = lib.ghostty_mouse_encoder_encode(self._encoder, event, self._out, 128, self._size)
-        _check(self._core, status, "use of the mouse")
+        _check(self._core, status, "mouse action")
         return bytes(ffi.buffer(self._out, self._size[0]))
 
 

@@ -26,8 +26,8 @@ class Frames:
         self._tail = b""
 
     def feed(self, data: bytes, offset: int) -> None:
-        """Parse `data` at `offset`. A frame with a query, or above `_MAX_FRAME` bytes, is shown at
-        once: the process may await the reply."""
+        """Parse `data` at `offset`. A frame with a query, or above `_MAX_FRAME` bytes, is shown
+        immediately: the process may await the reply."""
         tail, whole = self._tail, self._tail + data
         self._tail = whole[-_TAIL:] if b"\x1b" in whole[-_TAIL:] else b""
         # An escape is found in a tenth of the time.

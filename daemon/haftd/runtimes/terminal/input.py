@@ -114,15 +114,15 @@ class TerminalInput:
             raise InputRefused("The terminal is closed; the program takes no more input.")
         if self._queue and self._queue[0].item.secret and modes.echo:
             raise InputRefused(
-                "A secret input waits until the program asks for it, that is, turns the echo off; "
-                'it goes first. {"signal": "INT"} interrupts the program and drops it.'
+                "A secret input waits until the program turns the echo off to ask for it; "
+                'it is written first. {"signal": "INT"} interrupts the program and drops it.'
             )
         parts = self._check(item, modes)
         size = len(item.text.encode()) + 16 * len(item.keys)
         if self._size + self._writer.waiting + size > _MAX_WAITING and self.waits:
             raise InputRefused(
                 "The program does not read its input: "
-                f"{self._size + self._writer.waiting:,} bytes wait, {_MAX_WAITING:,} at most."
+                f"{self._size + self._writer.waiting:,} bytes are queued; the limit is {_MAX_WAITING:,}."
             )
         if item.rows:
             resize(item.rows, item.cols)
@@ -238,7 +238,7 @@ class TerminalInput:
             if longest > pseudo_terminal.MAX_LINE:
                 raise InputRefused(
                     f"A line of {longest:,} bytes is too long for a terminal that reads by the "
-                    f"line: it would be cut at {pseudo_terminal.MAX_LINE:,} bytes without a word. Give "
+                    f"line: it would be cut at {pseudo_terminal.MAX_LINE:,} bytes silently. Give "
                     "shorter lines, put the text into a file, or start the tool on a pipe."
                 )
         return () if self._wants_library(item) else self._encode(item, modes)
@@ -294,11 +294,11 @@ class TerminalInput:
                 return keys.encode(item.keys, protocol, swapped, shown.encode_key)
             case "mouse":
                 if item.mouse is None:
-                    raise AssertionError("an input of the mouse says what was done")
+                    raise AssertionError("a mouse input has no `mouse`")
                 return self._screen.encode_mouse(item.mouse, item.rows, item.cols)
             case "eof":
                 return (self._end_of_input(modes),)
-        raise AssertionError(f"a {item.kind} is not typed")
+        raise AssertionError(f"input of the kind {item.kind} cannot be encoded")
 
     def _paste(self, text: str, modes: pseudo_terminal.Modes) -> bytes:
         return self._screen.encode_paste(text.replace("\r\n", "\n"), plain=modes.canonical)
@@ -344,7 +344,7 @@ class TerminalInput:
 
     def _done(self, typed: _Typed) -> None:
         self._last_was_key = typed.item.kind in ("keys", "mouse", "line", "eof")
-        # With an empty queue the dropped inputs are complete, too.
+        # With an empty queue the dropped inputs are also complete.
         number = typed.number if self._queue else self._number
         if self._writer.waiting:
             self._completions.append((self._writer.last, number))

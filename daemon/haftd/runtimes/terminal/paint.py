@@ -65,8 +65,8 @@ def paint(core: Any, handle: Any, title: str, *, unfinished: bool) -> bytes:
         parts.append(b"\x1b]2;" + shown.encode() + b"\x1b\\")
     if _MARGINS in modes:
         parts.append(_set(_MARGINS, modes[_MARGINS]))
-    region, cursor = picture.behind("scrolling_region"), picture.cursor()
-    parts += [region, picture.behind("keyboard"), picture.shape]
+    region, cursor = picture.after("scrolling_region"), picture.cursor()
+    parts += [region, picture.after("keyboard"), picture.shape]
     if modes.get(_ORIGIN) == b"h":
         parts.append(_set(_ORIGIN, b"h"))
         cursor = _from_origin(cursor, region)
@@ -130,7 +130,7 @@ def _below(core: Any, handle: Any, entered: bytes) -> bytes:
         leave = b"\x18" + _set(entered, b"l")
         lib.ghostty_terminal_vt_write(copy[0], leave, len(leave))
         picture = _Picture(core, copy[0])
-        return picture.text + picture.colours + picture.behind("cursor", "style")
+        return picture.text + picture.colours + picture.after("cursor", "style")
     finally:
         lib.ghostty_terminal_free(copy[0])
 
@@ -299,14 +299,14 @@ class _Picture(_Cells):
         """Return the bytes for `extras` before the text."""
         return self._format(0, 0, 0, *extras).removesuffix(self._corner)
 
-    def behind(self, *extras: str) -> bytes:
+    def after(self, *extras: str) -> bytes:
         """Return the bytes for `extras` after the text."""
         return self._format(0, 0, 0, *extras).removeprefix(self._corner)
 
     def cursor(self) -> bytes:
         """Return the bytes that place the cursor. Before a wrap its character must be written
         again: by the library, or here if blank."""
-        placed = self.behind(*_OF_CURSOR)
+        placed = self.after(*_OF_CURSOR)
         at = _CURSOR.match(placed)
         if at is None or not self._get("CURSOR_PENDING_WRAP", "bool"):
             return placed

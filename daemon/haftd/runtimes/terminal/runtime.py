@@ -53,7 +53,7 @@ class TerminalControl(ChildControl):
         super().__init__(call, child)
         master = child.launched.master
         if master is None:
-            raise AssertionError("the plan of the start asked for a terminal")
+            raise AssertionError("the child was launched without a terminal")
         self.master = master
         self._screen = screen.Screen(call.launch.rows, call.launch.cols, self._reply)
         self._input = TerminalInput(
@@ -80,7 +80,7 @@ class TerminalControl(ChildControl):
         return self._transcript
 
     def feed(self, data: bytes) -> int:
-        raise InputRefused("It sits on a terminal, where input is typed.")
+        raise InputRefused("It is on a terminal, where input is typed.")
 
     def write(self, item: Input) -> int:
         self.refuse_if_ended()
@@ -89,7 +89,7 @@ class TerminalControl(ChildControl):
         elif item.kind == "resize":
             self._resize(item.rows, item.cols)
         elif item.kind == "bytes":
-            raise InputRefused("Bytes go into a pipe; on a terminal give a `text`.")
+            raise InputRefused("Bytes are for a pipe; on a terminal give a `text`.")
         else:
             return self._input.type(item, self._resize)
         return self._input.last
@@ -210,9 +210,9 @@ class TerminalControl(ChildControl):
 
     async def _draw_and_keep_up(self) -> None:
         await self._draw()
-        behind = self._context.keep_up()
-        if behind is not None:
-            await behind
+        catching_up = self._context.keep_up()
+        if catching_up is not None:
+            await catching_up
 
     async def _draw(self) -> None:
         while self._screen.is_behind:
@@ -248,7 +248,7 @@ class TerminalControl(ChildControl):
             self._input.answer(data)
 
     def _signal(self, name: str) -> None:
-        """Signal the foreground group, like a keyboard; without one, all processes."""
+        """Signal the foreground group, as a keyboard does; if there is none, all processes."""
         number = signal.Signals[f"SIG{name}"]
         if name in _INTERRUPTS:
             self._input.drop_secrets()

@@ -265,7 +265,7 @@ class Screen:
     def _draw_for(self, seconds: float) -> float:
         self._open()
         if self._filter is None:
-            raise AssertionError("a terminal that is open has its filter")
+            raise AssertionError("the terminal is open without a filter")
         frame = self._frames.start
         began = last = time.thread_time()
         while self._waiting and last - began < seconds:
@@ -360,7 +360,7 @@ class Screen:
             self._terminal.resize(cols, rows, *CELL)
 
     def snapshot(self) -> states.Screen:
-        """Return the screen as text; `lines` are rows without trailing blanks."""
+        """Return the screen as text; `lines` are rows without trailing spaces."""
         if not self._is_blank:
             self.catch_up()
         if self._snapshot is not None and self._snapshot.revision == self.revision:
@@ -468,13 +468,13 @@ class Screen:
         return encode_paste(library.load(), text, not plain and self.bracketed_paste)
 
     def encode_plain_key(self, press: KeyPress) -> bytes:
-        """Encode a key by initial modes, perhaps to nothing. Raises `InputRefused`."""
+        """Encode a key by initial modes; the result may be empty. Raises `InputRefused`."""
         if self._plain_keys is None:
             self._plain_keys = KeyEncoder(library.load())
         return self._plain_keys.encode(None, press)
 
     def encode_key(self, press: KeyPress) -> bytes:
-        """Encode a key by current modes, perhaps to nothing. Raises `InputRefused`."""
+        """Encode a key by current modes; the result may be empty. Raises `InputRefused`."""
         self.catch_up()
         if self._keys is None:
             self._keys = KeyEncoder(library.load())
@@ -493,7 +493,7 @@ class Screen:
         rows, cols = rows or self._rows, cols or self._cols
         if not self.wants_mouse:
             raise InputRefused(
-                "The program takes no mouse: it has not turned reports of it on. Use keys."
+                "The program does not read the mouse: it has not turned on mouse reports. Use keys."
             )
         if mouse.row >= rows or mouse.col >= cols:
             raise InputRefused(
@@ -505,8 +505,7 @@ class Screen:
         parts = self._mouse.encode(self._terminal._t[0], rows, cols, mouse)
         if not parts:
             raise InputRefused(
-                f"The program has asked for some reports of the mouse, but not for this {mouse.action}"
-                " there."
+                f"The program has turned on some mouse reports, but not for this {mouse.action} there."
             )
         return parts
 
@@ -529,7 +528,7 @@ class Screen:
 
 
 def _rest_of(chunks: Sequence[bytes], lines: int) -> tuple[int, int] | None:
-    """Return the number of last chunks with `lines` line feeds behind a line end, and its offset in the
+    """Return the number of last chunks with `lines` line feeds after a line end, and its offset in the
     first of them; None for fewer lines.
 
     >>> _rest_of([b"1", b"2\\r\\n3\\n4", b"5\\n"], 2)

@@ -24,7 +24,7 @@ class Contents(NamedTuple):
     """Contents of a screen."""
 
     lines: list[str]
-    """Rows without trailing blanks, perhaps without the last empty rows."""
+    """Rows without trailing spaces; the last empty rows may be missing."""
     cursor: tuple[int, int]
     alt: bool
     scrollback: int
@@ -110,7 +110,7 @@ _STRING = lazy_pattern(rb"\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)")
 
 
 def runs_of(row: bytes) -> tuple[tuple[str, str], ...]:
-    """Split a row of text with SGR sequences, without links and trailing blanks."""
+    """Split a row of text with SGR sequences, without links and trailing spaces."""
     runs: list[tuple[str, str]] = []
     style: list[str] = []
     at = 0

@@ -46,7 +46,7 @@ _HARMLESS = lazy_pattern(
     r"""
       \x1b\[ [<=>?]? [\d;:]{0,64}+ m                # colours; modifyOtherKeys
     | \x1b\[ \? (?! [\d;]{0,64} \b(?:3|5|6|47|69|1047|1049)\b ) [\d;]{0,64}+ [hl]  # modes
-    | \x1b\[ 0? [KJ]                                # nothing stands behind the cursor
+    | \x1b\[ 0? [KJ]                                # nothing follows the cursor
     | \x1b\[ [>=?]? \d{0,9}+ c | \x1b\[ \d{0,9}+ n | \x1b\[ \?? [\d;]{0,64}+ \$p   # queries
     | \x1b\[ > \d{0,9}+ q | \x1b\[ [\d;]{0,64}+ t | \x1b\[ \d{0,9}+ [ ] q
     | \x1b\[ [<=>?] [\d;]{0,64}+ u
@@ -66,7 +66,7 @@ _MARKS = lazy_pattern(rb"\x1b\]133;[^\x07\x1b\x18\x1a\n]{0,4096}+(?:\x07|\x1b\\)
 _AT_LINE_START = lazy_pattern("(?<=\n)\r+")
 _STYLE = rb"(?:\x1b\[[\d;:]{0,32}+m|\x1b\(B)"
 _PAD = lazy_pattern(rb"(?<! )[ ]{8,}+\r[^\x00-\x20\x7f]{0,8}+([ ]{1,8}+)\r")
-"""A shell's padding: a row of blanks, less the width of the mark before; then blanks over the mark.
+"""A shell's padding: a row of spaces, less the width of the mark before; then spaces over the mark.
 The mark may appear again in between."""
 
 _PAD_MARK = rb"%b{0,8}+(?:[\x21-\x7e]|[\xc2-\xf4][\x80-\xbf]{1,3}){1,%d}%b{0,8}+\Z"
@@ -310,8 +310,8 @@ def _drawn(terminal: Scratch, context: bytes, data: bytes) -> str:
 
 
 class _Page(msgspec.Struct, frozen=True):
-    """All lines, and the cursor's, without blanks after the cursor and trailing blank lines: line
-    editors pad."""
+    """All lines, and the number of the cursor's, without spaces after the cursor (line editors pad) and
+    without trailing empty lines."""
 
     lines: list[str]
     line: int
@@ -320,8 +320,8 @@ class _Page(msgspec.Struct, frozen=True):
 
 def _page(terminal: Scratch) -> _Page:
     above, below = terminal.around_cursor()
-    behind, *rest = below.rstrip("\n ").split("\n")
-    lines = [*(above + behind.rstrip(" ")).split("\n"), *rest]
+    after, *rest = below.rstrip("\n ").split("\n")
+    lines = [*(above + after.rstrip(" ")).split("\n"), *rest]
     line = above.count("\n")
     for at, text in enumerate(lines):
         if at != line and text.endswith(" "):
@@ -347,7 +347,7 @@ def _added(before: _Page, now: _Page) -> str:
 
 
 def _changed_rows(old: list[str], new: list[str]) -> str:
-    """Return the changed rows, and blank rows between neighbours."""
+    """Return the changed rows, and the blank rows between them."""
     parts: list[str] = []
     blank: int | None = None
     for at, line in enumerate(new):

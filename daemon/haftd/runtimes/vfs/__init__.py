@@ -1,4 +1,4 @@
-"""Mediated tools: processes without access of their own; the daemon answers their requests.
+"""Mediated tools: processes without any access; the daemon answers their requests.
 
 `runtime` starts `mediated_call`; `requests` queues and answers, `programs` serves `process.run`.
 """

@@ -22,7 +22,7 @@ from .requests import HostRequests
 async def run_mediated(call: Call, context: RuntimeContext) -> str | None:
     """Run the call by the rules of `runtimes.base`."""
     if call.mediation is None or call.launch.sandbox is None:
-        raise AssertionError("a mediated call has rules and a sandbox")
+        raise AssertionError("a mediated call without rules or without a sandbox")
     access = await _prepared(call.mediation.access)
     programs = Programs(call, call.mediation)
     calls = HostCalls(access, programs.run)

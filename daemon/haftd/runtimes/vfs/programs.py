@@ -28,7 +28,7 @@ class Programs:
     async def run(self, params: Run, envs: tuple[str, ...], folder: str) -> RunResult:
         """Run a permitted program to the end, or cancellation. Raises `HostCallError`."""
         if not 0 < params.timeout_s <= MAX_S:
-            raise HostCallError("invalid", f"`timeout_s` is a number up to {MAX_S:g}.")
+            raise HostCallError("invalid", f"`timeout_s` must be a number up to {MAX_S:g}.")
         wall_s = min(params.timeout_s, self._limits.get("wall_s", MAX_S))
         limits = {**self._limits, "wall_s": wall_s}
         # A rule names a file of the root, regardless of the working folder.
@@ -53,7 +53,7 @@ class Programs:
             raise HostCallError("failed", error.message) from None
         except InputRefused:
             raise HostCallError(
-                "too_large", f"{params.program} is given more than it takes."
+                "too_large", f"{params.program} gets more input than it reads."
             ) from None
         end = ended.end
         match end.limit:
@@ -66,7 +66,7 @@ class Programs:
                     "too_large", f"{params.program} printed more than {MAX_OUTPUT_BYTES:,} bytes."
                 )
             case limit:
-                raise HostCallError("failed", f"{params.program} has passed its limit `{limit}`.")
+                raise HostCallError("failed", f"{params.program} exceeded its limit `{limit}`.")
         exit = end.exit
         return RunResult(
             ended.stdout.decode(errors="replace"),

@@ -96,7 +96,7 @@ class HostRequests:
 
     async def _send(self, reply: bytes) -> None:
         if self._control is None:
-            raise AssertionError("a request is answered while the process is served")
+            raise AssertionError("a reply to a process that is not served yet")
         async with self._sending:
             try:
                 await self._control.wait_put(reply)

@@ -1,6 +1,6 @@
 """The launch of a module's worker. Pure but for real paths.
 
-Limits, sandbox and tag are those of the module's launch.
+The worker has the limits, sandbox and tag of the module's launch.
 """
 
 from __future__ import annotations

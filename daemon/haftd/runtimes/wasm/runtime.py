@@ -111,7 +111,7 @@ def _read_name(path: str, *, has_fuel: bool) -> str:
         while data := file.read(_PIECE):
             digest.update(data)
             if (size := size + len(data)) > MAX_MODULE:
-                why = f"a module has {MAX_MODULE:,} bytes at most"
+                why = f"a module must have at most {MAX_MODULE:,} bytes"
                 raise StartFailed(f"{path} cannot be used: {why}.", "size")
     if not worker.is_binary(head):
         why = "it does not begin with the bytes of one; text (.wat) has to be assembled first"
@@ -125,7 +125,7 @@ def _is_uncached(folder: str, name: str) -> bool:
         os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
         os.close(worker.open_private(folder))
     except OSError as error:
-        log.warning("no cache of compiled modules", folder=folder, error=str(error))
+        log.warning("compiled modules are not cached", folder=folder, error=str(error))
         return False
     return not os.path.exists(f"{folder}/{name}")  # noqa: PTH110
 
@@ -137,7 +137,7 @@ def _with_cached(call: Call, name: str) -> Call:
 
     def once_more(answers: Mapping[str, Any]) -> Call:
         if again is None:
-            raise AssertionError("a call that cannot be run again was")
+            raise AssertionError("a call without `again` was run again")
         return _with_cached(again(answers), name)
 
     launch = call.launch._replace(env=env)

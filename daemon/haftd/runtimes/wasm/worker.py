@@ -20,7 +20,7 @@ VARIABLE = "HAFT_WASM"
 TRAPPED = 134
 """Status of a trapped module: a shell's for an abort."""
 UNUSABLE = 126
-"""Status for a file that is no module, or cannot run here."""
+"""Status for a file that is not a module, or cannot run here."""
 MISSING = 127
 EXPLAINED = (UNUSABLE, MISSING)
 """Statuses whose reason is the last line of standard error."""
@@ -87,7 +87,7 @@ def open_private(folder: str) -> int:
     facts = os.fstat(fd)
     if facts.st_uid != os.geteuid() or facts.st_mode & 0o077:
         os.close(fd)
-        raise PermissionError(f"{folder} is open to others")
+        raise PermissionError(f"{folder} is accessible to other users")
     return fd
 
 
@@ -98,7 +98,7 @@ def open_compiled(folder: int, name: str) -> int:
     is_private = facts.st_uid == os.geteuid() and not facts.st_mode & 0o077
     if not stat.S_ISREG(facts.st_mode) or not is_private or facts.st_nlink != 1:
         os.close(fd)
-        raise PermissionError(f"{name} may be changed by others")
+        raise PermissionError(f"{name} can be changed by other users")
     return fd
 
 
@@ -125,9 +125,7 @@ def main(words: Sequence[str]) -> NoReturn:
     except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
         worker.report(str(error))
     except UnicodeEncodeError:  # the value may be secret
-        _fail(
-            "a folder or a variable of the module is no UTF-8, which a module cannot have", UNUSABLE
-        )
+        _fail("a folder or a variable of the module is not UTF-8, which WASI requires", UNUSABLE)
     os._exit(0)
 
 
@@ -156,7 +154,7 @@ class _Worker:
         self._engine = wasmtime.Engine(config)
 
     def compile(self) -> None:
-        """Compile into the cache; a failed write is no failure."""
+        """Compile into the cache; a failed write is reported and does not fail the call."""
         from hashlib import sha256  # needless for a cached module
 
         order, source = self._order, self._source()
@@ -169,7 +167,7 @@ class _Worker:
             _write(folder, name, compiled)
             _prune(folder)
         except OSError as error:
-            _fail(f"{order.cache} takes no compiled module: {_clause(error)}", 0)
+            _fail(f"the compiled module cannot be written to {order.cache}: {_clause(error)}", 0)
 
     def run(self) -> None:
         order, wasmtime = self._order, self._wasmtime
@@ -186,7 +184,7 @@ class _Worker:
             if os.path.isdir(path):  # noqa: PTH112
                 wasi.preopen_dir(path, name, is_writable)
             elif os.path.exists(path):  # noqa: PTH110
-                _fail(f"the rule for {path} names a file; a module gets folders only", UNUSABLE)
+                _fail(f"the rule for {path} names a file; a module can only get folders", UNUSABLE)
         store = wasmtime.Store(self._engine)
         if order.fuel is not None:
             store.set_fuel(order.fuel)
@@ -227,7 +225,7 @@ class _Worker:
             _fail(f"{path} cannot be read: {_clause(error)}", MISSING)
         # The engine takes text as well, and its errors would quote any file.
         if not is_binary(source):
-            _fail(f"{path} is no WebAssembly module", UNUSABLE)
+            _fail(f"{path} is not a WebAssembly module", UNUSABLE)
         return source
 
     def _class(self, name: str) -> Any:
@@ -255,7 +253,7 @@ class _Worker:
         linker.define_wasi()
         exports = linker.instantiate(store, module).exports(store)
         if "_start" not in exports:
-            raise self._wasmtime.WasmtimeError("it has no `_start`, so it is no command of WASI")
+            raise self._wasmtime.WasmtimeError("it has no `_start`, so it is not a WASI command")
         memory = exports.get("memory")
         if isinstance(memory, self._wasmtime.Memory):
             self._memory_size = lambda: int(memory.data_len(store))
@@ -273,7 +271,7 @@ class _Worker:
         index = None if run is None else instance.get_export_index(store, "run", run)
         function = None if index is None else instance.get_func(store, index)
         if function is None:
-            raise self._wasmtime.WasmtimeError(f"it has no `{_RUN}`, so it is no command of WASI")
+            raise self._wasmtime.WasmtimeError(f"it has no `{_RUN}`, so it is not a WASI command")
         self._is_running = True
         if function(store).tag != "ok":
             os._exit(1)
