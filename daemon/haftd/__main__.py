@@ -30,8 +30,7 @@ def main() -> None:
         _refuse(str(error))
     except OSError as error:
         _refuse(
-            f"{error.filename}: {error.strerror}; without all of /proc no process could be "
-            "told from another: mount it (`mount -t proc proc /proc`, ProcSubset=all)"
+            f"{error.filename}: {error.strerror}; without all of /proc, processes cannot be identified: mount it (`mount -t proc proc /proc`, ProcSubset=all)"
         )
     # May re-execute this process once; no state exists yet.
     instance = exec_with_tag(home, os.environ)

@@ -219,9 +219,9 @@ class _App:
                         )
                         if daemon.facts.cache:
                             log.warning(
-                                "the program is in a cache, which may be emptied under it",
+                                "the program is in a cache, which can be emptied while it runs",
                                 cache=daemon.facts.cache,
-                                advice="install haftd, as by `uv tool install haftd`",
+                                advice="install haftd, for example with `uv tool install haftd`",
                             )
                         await self.asked.wait()
                         listeners.cancel_scope.cancel()
@@ -274,7 +274,7 @@ class _App:
                     elif not self.asked.is_set():
                         self._ask_to_stop(None)
                     else:
-                        log.warning("asked to stop again: what runs is killed")
+                        log.warning("asked to stop again: all handles are killed")
                         for execution in daemon.supervisor.executions():
                             execution.kill()
 
@@ -303,7 +303,7 @@ class _App:
             if not len(rpc_context.connections):
                 break
             # Connected clients still use running handles.
-        log.error("nobody can reach this daemon any more, and what runs is ended", reason=why)
+        log.error("clients can no longer reach this daemon; all handles are ended", reason=why)
         self._ask_to_stop(None)
 
     async def _stop_if_replaced(
@@ -316,7 +316,7 @@ class _App:
                 await rpc_context.connections.wait_for_close(math.inf)
             else:
                 await self.woken.wait()
-        log.warning("nothing is held any more: this daemon gives way to the one at its socket")
+        log.warning("no handle is left: this daemon makes way for the one at its socket")
         self._ask_to_stop(None)
 
     async def _keep_guardian(self, bases: Sequence[Path]) -> None:
@@ -332,12 +332,14 @@ class _App:
                     bases=bases,
                 )
                 await trio.lowlevel.wait_readable(guardian.pidfd)
-                log.warning("the guardian has ended; another is started", pid=guardian.pid)
+                log.warning("the guardian has ended; another one is started", pid=guardian.pid)
                 guardian.stop()
                 guardian = None
                 await trio.sleep(1)
         except OSError as error:
-            log.warning("no guardian: a crash is cleaned up at the next start", error=str(error))
+            log.warning(
+                "there is no guardian: after a crash, the next start cleans up", error=str(error)
+            )
         finally:
             if guardian is not None:
                 guardian.stop()

@@ -1,4 +1,4 @@
-"""Order of tasks that wait for the same event: they go on in the order of their arrival.
+"""Order of tasks that wait for the same event: they continue in the order of their arrival.
 
 trio wakes the tasks of an event in any order.
 """
@@ -26,7 +26,7 @@ class Place:
             await self._is_first.wait()
 
     def leave(self) -> None:
-        """Let the next task go on; a second call has no effect."""
+        """Let the next task continue; a second call has no effect."""
         if self.has_left:
             return
         self.has_left = True

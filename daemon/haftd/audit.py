@@ -77,7 +77,9 @@ class Audit:
             self._fail(error)
         else:
             if self._failure:
-                log.info("the audit log is written again", path=self._path, lost=self._lost_records)
+                log.info(
+                    "the audit log can be written again", path=self._path, lost=self._lost_records
+                )
             self._lost_records, self._failure = 0, ""
 
     def record_action(
@@ -151,9 +153,7 @@ class Audit:
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(errno.EINVAL, "it is not a regular file")
             if status.st_uid != os.geteuid():
-                raise OSError(
-                    errno.EPERM, f"it belongs to the user with the number {status.st_uid}"
-                )
+                raise OSError(errno.EPERM, f"it belongs to the user with uid {status.st_uid}")
             if stat.S_IMODE(status.st_mode) != 0o600:
                 os.fchmod(fd, 0o600)
             end = status.st_size

@@ -232,7 +232,7 @@ def assemble(
             return
         catalogue.update_server(replace(previous, tools=tools, fault=""))
         if previous.had_other(tools):
-            text = f"The MCP server `{name}` has other tools than before; list the tools again."
+            text = f"The MCP server `{name}` has changed its tools; list the tools again."
             notify("mcp.tools_changed", "info", text, sessions.names())
 
     def lost(name: str, message: str, marks: Iterable[str]) -> None:
@@ -363,7 +363,7 @@ def _make_backends(
     def command() -> Backend:
         own = inquiry.command
         if own is None:
-            raise AssertionError("the settings leave the backend out where it has no command")
+            raise AssertionError("the backend `command` was chosen without `[inquiry.command]`")
         limits = {"wall_s": own.timeout_s}
         return CommandBackend(lambda: calls.own("inquiry", own.argv, limits), calls.clear_up)
 
@@ -372,7 +372,7 @@ def _make_backends(
         from haftd.inquiries.llm.backend import LlmBackend
 
         if inquiry.llm is None:
-            raise AssertionError("the settings leave the backend out where it has no section")
+            raise AssertionError("the backend `llm` was chosen without `[inquiry.llm]`")
         return LlmBackend(inquiry.llm, parts.environ)
 
     factories: dict[str, Callable[[], Backend]] = {
@@ -405,7 +405,7 @@ def _find_missing_program(parts: Parts, settings: Settings) -> list[Problem]:
                 file=parts.paths.config,
                 key="inquiry.command.argv",
                 message=why.removesuffix("."),
-                advice="begin `argv` with a program that can be run, best by its full path",
+                advice="begin `argv` with a program that can be run, preferably by its full path",
             )
         ]
     return []
@@ -421,7 +421,7 @@ def _find_missing_model(parts: Parts, settings: Settings) -> list[Problem]:
                 file=parts.paths.config,
                 key="inquiry.llm",
                 message="no model answers questions: the HTTP client is not installed",
-                advice="install haftd with the extra `llm`, in the way in which haft was installed: uv tool install "
+                advice="install haftd with the extra `llm`, in the way haft was installed: uv tool install "
                 "'haftd[llm]', pipx install --force 'haftd[llm]' or pip install 'haftd[llm]'; in a clone, '.[llm]'",
             )
         ]
@@ -538,7 +538,7 @@ def _make_reloader(
                     file=parts.paths.config,
                     key=name,
                     message="takes effect at the next start",
-                    advice="`haft stop`, which ends all that it holds, then start it again",
+                    advice="run `haft stop`, which ends all handles, then start it again",
                     level="note",
                 )
                 for name in settings.__struct_fields__

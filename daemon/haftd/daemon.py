@@ -103,8 +103,7 @@ def _cut_output(registry: Registry, budget: Budget) -> Iterator[Problem]:
     if budget.faults:
         times = "once" if budget.faults == 1 else f"{budget.faults} times"
         message = (
-            f"output that should be kept on disk could not be written or read {times}, and some that was "
-            "not read yet may be gone; look whether the disk is full, and whether the folder is there: "
+            f"output that should be kept on disk could not be written or read {times}, and some unread output may be lost; check that the disk is not full and that the folder exists: "
             "`spool` in the state folder"
         )
         yield Problem(file="(spool)", key="", message=message)

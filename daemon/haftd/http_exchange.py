@@ -1,4 +1,4 @@
-"""One request over HTTP/1.1 and its reply, on a connection of its own."""
+"""One request over HTTP/1.1 and its reply, on a new connection."""
 
 from __future__ import annotations
 

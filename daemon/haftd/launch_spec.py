@@ -120,7 +120,7 @@ class LaunchSpec(NamedTuple):
     output: Literal["raw", "outcome", "events"] = "raw"
     """Format: `raw` includes standard error; `events` implies a pipe for input."""
     splits_stderr: bool = False
-    """Standard error has a pipe of its own."""
+    """Standard error has a separate pipe."""
     stdin_head: bytes = b""
     """First bytes of standard input, a pipe."""
     limits: Mapping[str, float] = _NOTHING

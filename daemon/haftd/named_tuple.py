@@ -1,4 +1,4 @@
-"""Named tuples as those of `typing`, for a faster start: `typing.NamedTuple` compiles each annotation
+"""Named tuples like `typing.NamedTuple`, for a faster start: `typing.NamedTuple` compiles each annotation
 and a constructor where a class is defined, these compile the constructor when it is first called."""
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def why_replaceable(path: str) -> str:
             return f"{step} belongs to the user with the number {facts.st_uid}"
         is_open = stat.S_ISDIR(facts.st_mode) and facts.st_mode & stat.S_IWOTH
         if is_open and not facts.st_mode & stat.S_ISVTX:
-            return f"{step} can be written by everybody (`chmod o-w {step}`)"
+            return f"{step} is writable by everybody (`chmod o-w {step}`)"
     return ""
 
 

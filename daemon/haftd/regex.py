@@ -17,7 +17,7 @@ class Match(Protocol):
         """Offset of the first byte."""
 
     def end(self) -> int:
-        """Offset behind the last byte."""
+        """Offset after the last byte."""
 
 
 class Pattern(Protocol):

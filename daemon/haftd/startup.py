@@ -100,8 +100,7 @@ def _lock_state(paths: Paths, problems: list[Problem]) -> DaemonLock | None:
         who = "another haftd" if held.pid is None else f"another haftd (process {held.pid})"
         where = "" if held.socket is None else f" at {held.socket}"
         raise CannotStart(
-            f"{who} serves the state folder {paths.state}{where}; use that one, or give this one a "
-            "state folder of its own (XDG_STATE_HOME)",
+            f"{who} serves the state folder {paths.state}{where}; use that one, or give this one its own state folder (XDG_STATE_HOME)",
             EXIT_HELD,
         ) from None
     except OSError as error:
@@ -111,8 +110,7 @@ def _lock_state(paths: Paths, problems: list[Problem]) -> DaemonLock | None:
             Problem(
                 file=str(path),
                 key="",
-                message=f"it cannot be locked ({error.strerror}), so nothing keeps a second daemon "
-                "from using this state folder",
+                message=f"it cannot be locked ({error.strerror}), so a second daemon could use this state folder",
                 advice="set XDG_STATE_HOME to a folder on a local disk",
             )
         )
@@ -130,7 +128,7 @@ def prepare_containment(settings: Settings, paths: Paths, problems: list[Problem
             Problem(
                 file=paths.config,
                 key="daemon.cgroup",
-                message=f"{error}; handles get no cgroup of their own",
+                message=f"{error}; handles do not get their own cgroups",
             )
         )
         base = None
@@ -251,7 +249,9 @@ def open_websocket(
                 listening[0].close()
                 raise
     except (OSError, ValueError) as error:
-        problems.append(Problem(file=paths.config, key="websocket", message=f"it is off: {error}"))
+        problems.append(
+            Problem(file=paths.config, key="websocket", message=f"the WebSocket is off: {error}")
+        )
         return [], None
     for sock in listening:
         stack.enter_context(sock)
@@ -270,8 +270,7 @@ def check_descriptors() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < _MIN_DESCRIPTORS:
         raise CannotStart(
-            f"a process may have {hard} open files here, and {_MIN_DESCRIPTORS} are the fewest that serve "
-            "anybody; raise the limit (`ulimit -n`, LimitNOFILE=)"
+            f"a process may have {hard} open files here, and {_MIN_DESCRIPTORS} is the minimum; raise the limit (`ulimit -n`, LimitNOFILE=)"
         )
 
 

@@ -67,7 +67,7 @@ ECHOES = Part(
 
 ASKS = Part(
     "asks",
-    "asks `questions` in order, then says the answers joined by a blank",
+    "asks `questions` in order, then prints the answers joined by a space",
     questions=(NAME, SURE),
 )
 FAILS = Part("fails", "fails with the message `no luck`, the trace `here`, transient")
@@ -75,8 +75,8 @@ CANNOT = Part("cannot start", "cannot be started: the program is missing")
 LEAVES = Part(
     "leaves", "prints `text`, ends with code 3, leaves a silent process behind", b"gone\n"
 )
-HOLDS = Part("holds", "as `leaves`, and what is left behind holds the output open", b"gone\n")
-CHATTERS = Part("chatters", "as `holds`, and what is left behind goes on printing", b"gone\n")
+HOLDS = Part("holds", "as `leaves`, and the process left behind holds the output open", b"gone\n")
+CHATTERS = Part("chatters", "as `holds`, and the process left behind keeps printing", b"gone\n")
 
 PARTS = (
     PRINTS,
@@ -151,7 +151,7 @@ class Recorder(msgspec.Struct, eq=False):
         assert isinstance(data, bytes), "output is bytes"
         assert data, "empty output was reported"
         if self.end is not None:
-            assert not self.is_end_complete, "output after it was said to be complete"
+            assert not self.is_end_complete, "output after the report that it is complete"
             assert not self.is_complete, "output after completed"
             self.after_end += len(data)
         self.output += data
@@ -170,15 +170,19 @@ class Recorder(msgspec.Struct, eq=False):
         self._note()
         self.end, self.is_end_complete = termination, complete
         exit = termination.exit or Exit()
-        assert exit.code is UNSET or exit.signal is UNSET, "a code and a signal"
-        assert termination.result is None or termination.failure is None, "a result and a failure"
+        assert exit.code is UNSET or exit.signal is UNSET, "the exit has both a code and a signal"
+        assert termination.result is None or termination.failure is None, (
+            "the termination has both a result and a failure"
+        )
 
     def redrawn(self) -> None:
         self.redraws += 1
         self._note()
 
     def completed(self) -> None:
-        assert self.end is not None and not self.is_end_complete, "completed without need"
+        assert self.end is not None and not self.is_end_complete, (
+            "completed without an end, or after a complete end"
+        )
         assert not self.is_complete, "completed twice"
         self.is_complete = True
         self._note(after_end=True)
@@ -193,7 +197,7 @@ class Recorder(msgspec.Struct, eq=False):
         assert self.control is not None
         with trio.fail_after(PATIENCE_S):
             while (seen := self.control.input_state().state) != state:
-                assert state == "reads" or seen != "reads", "it was taken for one that reads"
+                assert state == "reads" or seen != "reads", "a busy process was reported as reading"
                 await trio.sleep(0.01)
 
     async def until(self, fact: Callable[[], object]) -> None:
@@ -303,11 +307,11 @@ async def check_runtime(bench: Bench) -> list[str]:
                 raise
             finally:
                 performance.scope.cancel()
-        assert not bench.left(call), f"{part.name}: something is left"
+        assert not bench.left(call), f"{part.name}: processes or files are left"
         if port.control is not None:
             port.control.read_output()  # with output, the recorder fails
             assert port.control.input_state().state == "busy", (
-                f"{part.name}: what has ended wants input"
+                f"{part.name}: an ended tool is reported as waiting for input"
             )
         if performance.refused is None:
             assert port.end is not None, f"{part.name}: the end was not reported"
@@ -318,7 +322,7 @@ async def check_runtime(bench: Bench) -> list[str]:
 async def _check_prints(bench: Bench, part: Part, run: Performance) -> None:
     await run.finish()
     assert bytes(run.port.output) == bench.shown(part.text)
-    assert run.port.after_end == 0, "output came after the end that was said to be complete"
+    assert run.port.after_end == 0, "output came after an end that was reported as complete"
     assert run.port.end == Termination(exit=Exit(code=0))
     assert run.result is None
 
@@ -346,7 +350,7 @@ async def _check_idles(bench: Bench, part: Part, run: Performance) -> None:
     with trio.fail_after(PATIENCE_S):
         run.scope.cancel()
         await run.finished.wait()
-    assert run.scope.cancelled_caught, "the cancellation did not pass"
+    assert run.scope.cancelled_caught, "the cancellation did not propagate"
     assert run.port.end is not None
     assert (run.port.end.exit, run.port.end.by) == (Exit(signal="TERM"), LOST)
     assert run.port.end.unconfirmed == ()
@@ -359,7 +363,7 @@ async def _check_stubborn(bench: Bench, part: Part, run: Performance) -> None:
     with trio.fail_after(PATIENCE_S):
         run.scope.cancel()
         await run.finished.wait()
-    assert trio.current_time() - before >= 0.25, "killed before the grace was over"
+    assert trio.current_time() - before >= 0.25, "killed within the grace period"
     assert run.port.end is not None
     assert (run.port.end.exit, run.port.end.by) == (Exit(signal="KILL"), LOST)
 
@@ -367,7 +371,7 @@ async def _check_stubborn(bench: Bench, part: Part, run: Performance) -> None:
 async def _check_echoes(bench: Bench, part: Part, run: Performance) -> None:
     await run.port.until(lambda: bench.shown(part.text) in run.port.output)
     await run.port.wants("reads")
-    assert run.control.input_state().kind is not None, "it is not said what is read"
+    assert run.control.input_state().kind is not None, "the input state has no kind"
     lines = [b"%d " % n + bytes((97 + n % 26,)) * (n % 300) for n in range(200)]
     numbers = [run.control.write(Input("line", line.decode())) for line in lines]
     assert numbers == sorted(set(numbers)), "numbers of inputs must grow"
@@ -384,7 +388,7 @@ async def _check_echoes(bench: Bench, part: Part, run: Performance) -> None:
     except InputRefused as refused:
         assert str(refused)
     else:
-        raise AssertionError("input was taken after the end")
+        raise AssertionError("input was accepted after the end")
 
 
 async def _check_asks(bench: Bench, part: Part, run: Performance) -> None:
@@ -413,19 +417,21 @@ async def _check_cannot(bench: Bench, part: Part, run: Performance) -> None:
     await run.finish()
     assert run.refused is not None
     assert run.refused.reason == "program"
-    assert run.port.control is None, "what could not start was said to have started"
+    assert run.port.control is None, "`started` was reported for a failed start"
 
 
 async def _check_leaves(bench: Bench, part: Part, run: Performance) -> None:
     await run.port.until(lambda: run.port.end)
     assert run.port.end is not None
     assert run.port.end.exit == Exit(code=3)
-    assert run.control.input_state().state == "busy", "what is left behind was taken for the tool"
+    assert run.control.input_state().state == "busy", (
+        "the input state is of a process left behind, not of the tool"
+    )
     assert run.port.is_end_complete
     assert bytes(run.port.output) == bench.shown(part.text)
     left = run.control.left_behind()
     assert len(left) == 1 and left[0].command, left
-    assert not run.finished.is_set(), "returned while something of it lives"
+    assert not run.finished.is_set(), "returned while processes are left"
     run.scope.cancel()
 
 

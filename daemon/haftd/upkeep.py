@@ -86,7 +86,7 @@ class Upkeep:
     ) -> None:
         self.listeners = list(listeners)
         self.replaced = trio.Event()
-        """Set once another process has a socket's path."""
+        """Set when another process has taken a socket's path."""
         self._paths = paths
         self._lock, *self._state_locks = locks
         self._journal = journal
@@ -167,9 +167,9 @@ class Upkeep:
         except (OSError, runtime_folder.FolderRefused, LockHeld) as error:
             # For example a full disk or a lost network home.
             self._given_up = True
-            log.warning("what was removed cannot all be made again", paths=gone, reason=str(error))
+            log.warning("some removed files cannot be created again", paths=gone, reason=str(error))
         else:
-            log.warning("what was removed is made again", paths=gone)
+            log.warning("removed files were created again", paths=gone)
         return True
 
     def _record(self) -> None:
@@ -196,8 +196,8 @@ class Upkeep:
             if listener.is_replaced() and not self.replaced.is_set():
                 self.replaced.set()
                 log.warning(
-                    "another process has put its own file in the place of the socket; it is left alone, "
-                    "and new clients do not reach this daemon, which ends when nothing is held any more",
+                    "another process has replaced the socket with its own file, which is left alone, "
+                    "and new clients do not reach this daemon, which ends when it has no more handles",
                     path=str(listener.path),
                     pid=os.getpid(),
                 )

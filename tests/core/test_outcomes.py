@@ -26,7 +26,7 @@ TERM = Exit(signal="TERM")
             EndedBy("limit"),
             TERM,
             "cpu_s",
-            "It was ended because it passed its limit `cpu_s`; the process was ended by signal TERM.",
+            "It was ended because it exceeded its limit `cpu_s`; the process was ended by signal TERM.",
         ),
         (
             EndedBy("shutdown", "pid 7"),
@@ -62,5 +62,5 @@ def test_a_structured_success_does_not_ask_for_the_exit() -> None:
 
 
 def test_an_internal_failure_names_the_log_and_the_incident() -> None:
-    assert internal_failure("ab12").endswith("its log says more under ab12.")
-    assert internal_failure().endswith("its log says more.")
+    assert internal_failure("ab12").endswith("its log has the details under ab12.")
+    assert internal_failure().endswith("its log has the details.")

@@ -175,7 +175,7 @@ def test_a_long_unfinished_line_is_carried_within_bounds() -> None:
 def test_an_invalid_pattern_raises_invalid_params_with_the_reason(text: str) -> None:
     for within_lines in (False, True):
         with pytest.raises(
-            RpcError, match=r"^The params do not fit: `pattern` .* cannot"
+            RpcError, match=r"^The params are invalid: `pattern` .* cannot"
         ) as caught:
             compile_pattern(text, within_lines=within_lines)
         assert caught.value.kind == "invalid_params" and caught.value.message.endswith(".")

@@ -260,7 +260,7 @@ def test_the_error_for_an_unknown_handle_names_the_known_ones() -> None:
     """A model has no other way to learn the ids. Running handles come first, the latest before
     others."""
     registry = Registry()
-    with pytest.raises(RpcError, match=r"no handle 'x' in session 's', nor any other; `spawn`"):
+    with pytest.raises(RpcError, match=r"no handle 'x' in session 's'; it has none. `spawn`"):
         registry.find("s", "x", lambda: 1.0)
     end(admit(registry, "ended").handle)
     admit(registry, "early")

@@ -41,7 +41,7 @@ def content(spool: Spool | None) -> bytes:
         (FAILED, "printed", True, "The process exited with code 3."),
         (SAID, "said", False, None),
         (BROKE, "broke\nat x", True, None),
-        (PASSED, "printed", True, "It was ended because it passed its limit `wall_s`; the process was ended by signal TERM."),
+        (PASSED, "printed", True, "It was ended because it exceeded its limit `wall_s`; the process was ended by signal TERM."),
     ],
 )  # fmt: skip
 def test_a_withheld_result_is_shown_as_its_outcome(
@@ -111,7 +111,7 @@ def test_a_discarded_result_names_the_canceller() -> None:
     result = withheld()
     outcome = result.discard(SAID, EndedBy("abort", "vim"))
     assert outcome.by == EndedBy("abort", "vim") and outcome.result is None and outcome.exit is None
-    assert outcome.failure is not None and "given up" in outcome.failure.message
+    assert outcome.failure is not None and "cancelled before" in outcome.failure.message
     assert result.spool.read(0, 100) == b""
 
 

@@ -114,7 +114,7 @@ def test_an_inaccessible_folder_is_another_sentence(tmp_path: Path, kind: str) -
 
 def test_a_tilde_is_no_home_folder_and_the_error_has_the_remedy(tmp_path: Path) -> None:
     for argv0 in ("~/bin/tool", f"{tmp_path}/~/bin/tool"):
-        assert "write the home folder out" in str(refusal(argv0, None, tmp_path))
+        assert "write the path of the home folder" in str(refusal(argv0, None, tmp_path))
     tool = make(tmp_path / "~" / "tool")
     assert resolve("~/tool", None, str(tmp_path)) == str(tool)
 

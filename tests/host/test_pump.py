@@ -308,7 +308,7 @@ def test_items_over_the_limit_are_refused_and_harm_nothing(pipe: Pipe) -> None:
     fill(pipe.write)
     writer = Writer(pipe.write, limit=1000)
     writer.put(b"x" * 900)
-    with pytest.raises(InputFull, match="900 bytes wait, 1,000"):
+    with pytest.raises(InputFull, match="900 bytes are queued; the limit is 1,000"):
         writer.put(b"y" * 101)
     assert writer.waiting == 900 and writer.last == 1
     assert writer.put(b"y" * 100) == 2

@@ -61,7 +61,7 @@ def test_P17_a_folder_writable_by_others_is_refused(tmp_path: Path, mode: int) -
     place = tmp_path / "haft"
     place.mkdir()
     place.chmod(mode)
-    advice = "name a folder of your own" if mode & 0o1000 else f"then run: chmod 700 {place}"
+    advice = "use a folder of your own" if mode & 0o1000 else f"then run: chmod 700 {place}"
     with pytest.raises(FolderRefused, match=f"{advice}$"):
         prepare(place)
     assert place.stat().st_mode & 0o7777 == mode
@@ -206,7 +206,7 @@ def test_a_file_at_the_sockets_path_is_kept(short_tmp: Path) -> None:
 def test_L04_a_path_over_the_limit_is_refused_before_binding(short_tmp: Path) -> None:
     longest = runtime_folder.MAX_SOCKET_PATH - len(os.fsencode(short_tmp)) - 1
     bind(short_tmp / ("s" * longest)).close()
-    with pytest.raises(FolderRefused, match="108 bytes, 107 are the most"):
+    with pytest.raises(FolderRefused, match="108 bytes, and 107 is the limit"):
         bind(short_tmp / ("t" * (longest + 1)))
     with pytest.raises(FolderRefused, match="107"):
         bind(short_tmp / ("ä" * 60))

@@ -246,9 +246,7 @@ def test_new_output_is_one_notice_that_describes_the_output_at_delivery() -> Non
     target.append_output(b"b\nlast", 1.0)
     assert notices.add_output(target, 2.0) is None
     (notice,) = notices.drain("s", 3.0)
-    assert notice.message == (
-        "`h` (t) has printed 8 bytes that were not read, the last line is: last"
-    )
+    assert notice.message == ("`h` (t) has printed 8 unread bytes; the last line is: last")
     assert notices.add_output(target, 4.0) is None and notices.drain("s", 4.0) == ()
     target.append_output(b"!", 5.0)
     assert notices.add_output(target, 5.0) is not None

@@ -70,7 +70,7 @@ def _continued_echo_end(output: str, start: int, lines: list[str], rest: str) ->
 def prompt_size(output: str, prompt: str) -> int:
     """Return the length of the last line if that is the prompt, else 0.
 
-    Ignores trailing blanks, which on a screen may be skipped cells.
+    Ignores trailing spaces, which on a screen may be skipped cells.
     """
     last = output[output.rfind("\n") + 1 :]
     return len(last) if prompt and last.rstrip(" ") == prompt.rstrip(" ") else 0

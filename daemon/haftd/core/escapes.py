@@ -2,7 +2,7 @@
 
 A string ends at BEL, ST, CAN, SUB or before another Escape; an unclosed one takes the rest of its
 line. A control sequence without its final byte ends before the first byte that cannot belong to it.
-For neither this holds after an 8-bit introducer, perhaps a letter of another encoding.
+Neither rule holds after an 8-bit introducer, which may be a letter of another encoding.
 """
 
 from __future__ import annotations

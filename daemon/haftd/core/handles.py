@@ -61,7 +61,7 @@ class HandleSettings(msgspec.Struct, frozen=True):
     notify: NoticeSettings = DEFAULT_NOTICES
     """Notices to the session."""
     is_transient: bool = False
-    """Forgotten once ended and without a reader."""
+    """Forgotten when it has ended and has no reader."""
     is_reviewed: bool = False
     """A reviewer decides on the result."""
     limit_arguments: Mapping[str, str] = MappingProxyType({})
@@ -334,7 +334,7 @@ class Handle:
 
     @property
     def ends_within_line(self) -> bool:
-        """True if the last output is no whole line, as at a prompt."""
+        """True if the output ends within a line, as at a prompt."""
         end = self.spool.end
         return end > 0 and self.spool.read(end - 1, end) != b"\n"
 
@@ -394,7 +394,9 @@ class Handle:
         """Record a request to end; later requests do not change the requester."""
         if step(self.lifecycle.stage, Event.STOP_REQUESTED) is not None:
             phase = self.phase
-            assert not isinstance(phase, Abandoned | Outcome), "a stop is ignored there"
+            assert not isinstance(phase, Abandoned | Outcome), (
+                f"a stop in the phase {type(phase).__name__}"
+            )
             self.lifecycle = Stopping(phase, by)
 
     def abandon(self, by: EndedBy) -> None:
@@ -455,7 +457,7 @@ class Handle:
         if step(self.lifecycle.stage, Event.OUTPUT_COMPLETED) is None:
             return
         outcome = self.lifecycle
-        assert isinstance(outcome, Draining), "only that is completed"
+        assert isinstance(outcome, Draining), f"a completion in the phase {type(outcome).__name__}"
         self.lifecycle = Stopped(outcome.termination, outcome.at, outcome.review, outcome.refusal)
         self.spool.finish()
         self.touch(now)
@@ -463,7 +465,9 @@ class Handle:
     def end_survivors(self) -> None:
         step(self.lifecycle.stage, Event.SURVIVORS_ENDED)
         outcome = self.lifecycle
-        assert isinstance(outcome, Draining | Stopped), "no other has survivors"
+        assert isinstance(outcome, Draining | Stopped), (
+            f"survivors in the phase {type(outcome).__name__}"
+        )
         self.lifecycle = replace(outcome, termination=replace(outcome.termination, unconfirmed=()))
         self._left_behind = None
         self.wake()

@@ -57,7 +57,7 @@ class Event(StrEnum):
     WITHDRAWN = "withdrawn"
     STOP_REQUESTED = "stop requested"
     ABANDONED = "abandoned"
-    """No call wants the start any more."""
+    """No call waits for the start any more."""
     REJECTED = "rejected"
     """Not started: the id was never taken."""
     EXITED = "exited"
@@ -270,7 +270,7 @@ _ROWS: Final[Mapping[Stage, _Row]] = {
     Stage.STOPPED: {**_OVER, Event.SURVIVORS_ENDED: Stage.STOPPED},
     Stage.REJECTED: _OVER,
 }
-"""Legal events by stage; those of stopping stages follow from these."""
+"""Legal events by stage; the events of stopping stages follow from these."""
 
 
 def _pairs() -> Iterator[tuple[tuple[Stage, Event], Stage | NoTransition]]:

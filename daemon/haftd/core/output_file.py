@@ -46,7 +46,7 @@ def _save(spool: Spool, folder: SpoolFolder, text: str | None) -> Generator[None
 
 
 def finish(steps: Steps) -> SavedFile | None:
-    """Take all steps at once."""
+    """Take all steps in one call."""
     while True:
         try:
             next(steps)
@@ -98,7 +98,7 @@ def _chunks(spool: Spool, front: bytes, start: int) -> Iterator[bytes]:
     for at in range(start, spool.end, CHUNK):
         chunk = spool.read(at, at + CHUNK)
         if spool.start > at:
-            raise OSError("the spool has lost what is to be saved")
+            raise OSError("the spool has lost the output to be saved")
         yield chunk
 
 

@@ -1,6 +1,6 @@
-"""Follow a handle's output from the reader's own offset; the spool is the only queue.
+"""Follow a handle's output from an offset of each reader; the spool is the only queue.
 
-A reader more than `MAX_LAG` behind resumes near the end. Chunks of text split no character or escape
+A reader that lags by more than `MAX_LAG` resumes near the end. Chunks of text split no character or escape
 sequence, chunks of bytes for a `terminal` reader no sequence.
 """
 
@@ -97,7 +97,7 @@ class OutputTail:
         self.offset = offset
 
     def read_chunk(self) -> OutputChunk | None:
-        """Return the next chunk, perhaps without text; None until more is complete."""
+        """Return the next chunk, which may have no text; None until more is complete."""
         handle, spool, begun = self._handle, self._handle.spool, self.offset
         start = max(begun, spool.start)
         if spool.end - start > MAX_LAG:

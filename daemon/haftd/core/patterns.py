@@ -47,7 +47,7 @@ def compile_pattern(text: str, *, within_lines: bool = False) -> Pattern:
 
 
 def slice_size(pattern: Pattern) -> int:
-    """Return the number of bytes to match at once."""
+    """Return the number of bytes to match in one step."""
     return max(1_024, min(262_144, _MAX_SLICE_COST // max(1, pattern.programsize)))
 
 

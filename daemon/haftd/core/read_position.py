@@ -16,7 +16,7 @@ class Read(msgspec.Struct, frozen=True):
     offset: int | None
     """New read offset; None keeps the former one."""
     is_session: bool
-    """True for the session's own reader."""
+    """True if this is the session's reader."""
     viewed: int | None = None
     """Output's end at a view of the screen; None keeps the former one."""
 

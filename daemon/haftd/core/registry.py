@@ -49,7 +49,7 @@ class Admission(msgspec.Struct, frozen=True):
 
     handle: Handle
     is_repeated: bool = False
-    """The handle is that of an earlier call with the same `call_id`."""
+    """The handle of an earlier call with the same `call_id`."""
 
 
 class Registry:
@@ -156,11 +156,11 @@ class Registry:
             raise limit_exceeded(
                 "max_handles_session",
                 self._max_per_session,
-                "This session has as many live handles as it may have",
+                "This session has reached its limit of live handles",
             )
         if self._live >= self._max_handles:
             raise limit_exceeded(
-                "max_handles", self._max_handles, "haftd has as many live handles as it may have"
+                "max_handles", self._max_handles, "haftd has reached its limit of live handles"
             )
         handle = Handle(
             id=id,
@@ -365,7 +365,7 @@ class Registry:
         return out
 
     def has_transient(self) -> bool:
-        """True if a handle is to be forgotten at its end."""
+        """True if a handle is forgotten at its end."""
         return any(handles.transient for handles in self._by_session.values())
 
     def next_expiry(self, now: float) -> float | None:
@@ -506,7 +506,7 @@ def _duplicate_id(spawn: SpawnKey) -> RpcError:
     return RpcError(
         "handle_exists",
         f"Handle {shown(spawn.id)} is spawned more than once in this batch; "
-        "give each spawn an id of its own.",
+        "give each spawn its own id.",
         id=spawn.id,
         session=spawn.session,
     )

@@ -55,7 +55,7 @@ class LineBudget:
 
 
 class LineMatch(msgspec.Struct, frozen=True, gc=False):
-    """Offsets in a text: a line's first byte and its end, -1 without a line end; the match in it."""
+    """Offsets in a text: a line's first byte and its end, -1 without a line end; the match in the line."""
 
     begin: int
     end: int
@@ -65,7 +65,7 @@ class LineMatch(msgspec.Struct, frozen=True, gc=False):
 
 class Slice(msgspec.Struct, frozen=True, gc=False):
     """Part of the output from `offset` on: `raw` without long control strings, `text` as rendered. At
-    most `count` of its lines are matched at once."""
+    most `count` of its lines are matched in one step."""
 
     pattern: Pattern
     offset: int

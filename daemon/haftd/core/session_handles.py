@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from .handles import CallKey, Handle
 
 _MIN_RETENTION_AFTER_READ_S = 5.0
-"""Retention after the first read, for a repeat after a lost reply; also that of a transient, unread
-handle."""
+"""Retention after the first read, for a repeat after a lost reply; also the retention of a transient
+handle that is not read."""
 
 
 class SessionHandles:

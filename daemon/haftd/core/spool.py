@@ -119,7 +119,7 @@ class Spool:
         self.saved: SavedFile | None = None
         """Named file of this output; removed with the spool."""
         self.extra_files: tuple[SavedFile, ...] = ()
-        """Named files besides; removed with the spool."""
+        """Further named files; removed with the spool."""
         self.strings = NO_STRINGS
         """Control strings of more than `escapes.MAX_SEQUENCE` bytes."""
         self.shown: tuple[int, object, int] = _NOT_SHOWN
@@ -379,7 +379,7 @@ class Spool:
 
     def _open(self) -> None:
         if self._fd < 0:
-            assert self.folder is not None, "without a folder there is no capacity"
+            assert self.folder is not None, "a spool without a folder tried to open a file"
             self._fd = self.folder.open()
 
     def _write(self, data: bytes, at: int) -> None:
@@ -395,7 +395,7 @@ class Spool:
             place = at % self._capacity
             done = os.pwrite(self._fd, view[: self._capacity - place], place)
             if not done:
-                raise OSError("the file takes no more")
+                raise OSError("a write to the spool's file wrote nothing")
             view = view[done:]
             at += done
 

@@ -57,7 +57,7 @@ class Termination(msgspec.Struct, frozen=True, kw_only=True):
 
 def internal_failure(incident: str | None = None) -> str:
     under = "" if incident is None else f" under {incident}"
-    return f"haftd failed while it held this tool, and ended it; its log says more{under}."
+    return f"haftd failed while it ran this tool, and ended it; its log has the details{under}."
 
 
 _SENTENCES: dict[By, str] = {
@@ -66,9 +66,9 @@ _SENTENCES: dict[By, str] = {
     "turn_end": "It was ended because its turn ended",
     "disconnect": "It was ended because the last connection of its session closed",
     "shutdown": "It was ended because haftd was shut down",
-    "limit": "It was ended because it passed one of its limits",
+    "limit": "It was ended because it exceeded one of its limits",
     "lost": "haftd itself ended while this ran; the tool's processes were ended as well, and its output is "
-    "lost. Start it again if it is still wanted",
+    "lost. Start it again if it is still needed",
 }
 
 
@@ -89,7 +89,7 @@ def failure_of(termination: Termination) -> ToolError | None:
         return ToolError(f"{_SENTENCES['lost']}.", transient=True)
     sentence = _SENTENCES[by.by]
     if by.by == "limit" and limit is not None:
-        sentence = f"It was ended because it passed its limit `{limit}`"
+        sentence = f"It was ended because it exceeded its limit `{limit}`"
         if (argument := termination.limit_argument) is not None:
             sentence += f", the argument `{argument}`"
     if by.client is not UNSET:

@@ -69,7 +69,7 @@ class DeferredText(str):
 
 class Rendering(Protocol):
     def is_shorter(self, data: bytes) -> bool:
-        """True if `WHOLE` bytes are to be rendered for a smaller read: the text may be far shorter."""
+        """True if `WHOLE` bytes must be rendered for a smaller read: the text may be far shorter."""
 
     def pending(self, tail: bytes) -> int:
         """Count the last bytes that must wait for more."""

@@ -97,7 +97,7 @@ class Timeline:
         self._offsets, self._times = offsets, times
 
     def since(self, offset: int, limit: int) -> list[tuple[int, float]]:
-        """Return up to `limit` points, from that of the byte at `offset`."""
+        """Return up to `limit` points, from the point of the byte at `offset`."""
         first = max(bisect_right(self._offsets, offset) - 1, 0)
         last = first + limit
         return list(zip(self._offsets[first:last], self._times[first:last], strict=True))

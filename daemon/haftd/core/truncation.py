@@ -198,7 +198,7 @@ def _shortened(
     lost = whole - kept
     line = omission_line(missing)
     if missing and line in text and line not in shorter:
-        # The two gaps are one now; the line between is no output.
+        # The two gaps are one now; the line between them is not output.
         lost -= len(line.encode())
         shorter = shorter.replace(omission_line(whole - kept), omission_line(lost + missing), 1)
         whole -= len(line.encode())

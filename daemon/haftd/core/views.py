@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from haft_protocol.shortening import shorten
 from haft_protocol.states import (
     SUSPENDED_HINT,
     HandleState,
@@ -256,4 +257,4 @@ def printable(text: str, longest: int) -> str:
     text = text[: longest + 1]
     if not text.isprintable():
         text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    return shorten(text, longest)

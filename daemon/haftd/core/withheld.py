@@ -15,7 +15,7 @@ from .spool import Budget, Spool
 from .termination import Termination, failure_of
 from .text import Rendering, cut, cut_text
 
-DROPPED = "It was given up before anybody had decided whether its result is handed out; it is not"
+DROPPED = "It was cancelled before anybody decided whether to release its result; the result is not released"
 
 
 class ResultExcerpt(msgspec.Struct, frozen=True):

@@ -77,11 +77,11 @@ def _is_delegated(folder: Path) -> bool:
 
 
 def find_base(setting: str, *, declared: bool = False) -> Path | None:
-    """Return the parent cgroup for handles; None without one. `setting`: `auto` for the daemon's own
+    """Return the parent cgroup for handles, None if there is none. `setting`: `auto` for the daemon's own
     cgroup, if that is delegated and writable, `off`, or a path.
 
     `declared`: by the service manager, as older systemd set no attribute for a user's units. Raises
-    OSError if a path is no writable cgroup of version 2.
+    OSError if a path is not a writable cgroup of version 2.
     """
     if setting == "off":
         return None
@@ -95,7 +95,7 @@ def find_base(setting: str, *, declared: bool = False) -> Path | None:
     if not any(base.is_relative_to(point) for _, point in _list_mounts()):
         raise FileNotFoundError(f"{setting} is not in a cgroup hierarchy of version 2")
     if not os.access(base, os.W_OK):
-        raise PermissionError(f"{setting} cannot be written to")
+        raise PermissionError(f"{setting} is not writable")
     return base
 
 
@@ -118,7 +118,7 @@ class Cgroup(NamedTuple):
             file.write(b"%d" % pid)
 
     def procs(self) -> list[int]:
-        """Return the pids here and below, without those of other namespaces."""
+        """Return the pids here and below, without processes of other pid namespaces."""
         pids: list[int] = []
         for folder in self._walk_tree():
             with contextlib.suppress(OSError):
@@ -150,7 +150,7 @@ class Cgroup(NamedTuple):
     def kill(self) -> None:
         """Kill every process once, without waiting."""
         if self.holds_self():
-            raise AssertionError("the cgroup of this very process is never killed")
+            raise AssertionError("the cgroup to kill has this process in it")
         try:
             (self.path / "cgroup.kill").write_bytes(b"1")
         except FileNotFoundError:

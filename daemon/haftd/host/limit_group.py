@@ -75,7 +75,7 @@ class Containment(NamedTuple):
 
 
 class LimitGroup:
-    """Cgroup that counts for a handle; `is_separate` from that of its processes."""
+    """Cgroup that counts for a handle; `is_separate`: it is not the cgroup of the handle's processes."""
 
     def __init__(self, cgroup: Cgroup, limits: Mapping[str, int], *, is_separate: bool) -> None:
         self.cgroup = cgroup

@@ -42,7 +42,7 @@ class InputFull(Exception):
 
     def __init__(self, waiting: int, limit: int) -> None:
         super().__init__(
-            f"The program does not read its input: {waiting:,} bytes wait, {limit:,} at most."
+            f"The program does not read its input: {waiting:,} bytes are queued; the limit is {limit:,}."
         )
         self.waiting = waiting
         self.limit = limit
@@ -202,7 +202,7 @@ def drain(fd: int, emit: Callable[[bytes], None], most: int = 1 << 20) -> bool:
 class Writer:
     """Input queue of one process. The caller closes `fd`.
 
-    `on_written(number)` reports a written or dropped item, perhaps within `put`; numbers only grow.
+    `on_written(number)` reports a written or dropped item, possibly before `put` returns; numbers only grow.
     `on_end` closes the descriptor once `end` is reached. `on_waiting` is called with `run` when the
     first item has to wait and `run` has not begun.
     """
@@ -265,7 +265,7 @@ class Writer:
         An item may exceed the limit of an empty queue.
         """
         if self.closed:
-            raise Closed("The program reads no more input.")
+            raise Closed("The program does not read any more input.")
         if self._held and self._held + len(data) > self.limit:
             raise InputFull(self._held, self.limit)
         self._last += 1

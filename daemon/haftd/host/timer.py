@@ -1,6 +1,6 @@
 """High-resolution timer: trio's deadlines have epoll's milliseconds.
 
-Each trio run has one timerfd, for its earliest callback, called among those of readable
+Each trio run has one timerfd, for its earliest callback, called among the callbacks of readable
 descriptors. If the kernel grants none, callers set a trio deadline.
 """
 

@@ -93,7 +93,7 @@ class OutputWatcher:
         try:
             await self._scan(watcher)
         except Exception:
-            log.exception("output could not be looked at", handle=watcher.handle.id)
+            log.exception("output could not be scanned", handle=watcher.handle.id)
             self._drop(watcher)
 
     async def _scan(self, watcher: _Watcher) -> None:

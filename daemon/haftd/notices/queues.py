@@ -86,11 +86,11 @@ class _UnreadOutput(msgspec.Struct, frozen=True):
     def make_notice(self) -> Notice:
         handle, count = self.handle, _count_unread(self.handle)
         lines = last_lines(handle, 1, _MAX_LINE_CHARS)
-        ends = f", the last line is: {lines[0]}" if lines else "."
+        ends = f"; the last line is: {lines[0]}" if lines else "."
         return Notice(
             kind="tool.content",
             level="info",
-            message=f"`{handle.id}` ({handle.tool}) has printed {count} bytes that were not read{ends}",
+            message=f"`{handle.id}` ({handle.tool}) has printed {count} unread bytes{ends}",
             at=self.at,
             id=handle.id,
             lines=lines,
@@ -174,7 +174,7 @@ class NoticeQueues:
         loss = Notice(
             kind="notices.lost",
             level="warning",
-            message=f"{lost} older notices were dropped, {_MAX_QUEUED} are kept; `handles/list` shows all "
+            message=f"{lost} older notices were dropped ({_MAX_QUEUED} are kept); `handles/list` shows all "
             "handles as they are.",
             at=at,
         )
@@ -237,7 +237,7 @@ def _wants(handle: Handle, kind: str) -> bool:
 
 
 def _has_end_notice(handle: Handle) -> bool:
-    """True if a notice of the output is redundant beside that of the end."""
+    """True if a notice of the output is redundant beside the notice of the end."""
     if not handle.stopped:
         return False
     notice = make_notice(handle, 0.0)

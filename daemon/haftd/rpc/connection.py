@@ -343,7 +343,7 @@ class Connection:
         """Await the call's pending reply, in a task only if it needs one."""
         later = call.request.later
         if not isinstance(later, HandleWait):
-            # A cancelled call, too: its task undoes the read of a long text.
+            # Also for a cancelled call: its task undoes the read of a long text.
             call.scope = trio.CancelScope()
             if later.run_encoding is not None and not call.is_long:
                 call.is_long = True
@@ -363,7 +363,7 @@ class Connection:
             call.wait = register(later, call.complete, in_batch=call.request.in_batch)
 
     async def _run_next(self) -> None:
-        """Run the first of the calls that have not begun; a task has no call of its own, as trio runs
+        """Run the first of the calls that have not begun; a task is not bound to a call, as trio runs
         the tasks of a pass in either order."""
         call, scope = self._to_run.popleft()
         answer: Reply | PendingRequest | None = None
@@ -542,5 +542,5 @@ async def _run_steps(steps: Generator[None, None, T]) -> T:
 
 def full(limits: LimitsResult) -> RpcError:
     return limit_exceeded(
-        "max_connections", limits.max_connections, "haftd serves no more connections now"
+        "max_connections", limits.max_connections, "haftd cannot serve more connections now"
     )

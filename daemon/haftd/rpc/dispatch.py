@@ -201,7 +201,7 @@ class Dispatcher:
         Raises only a cancellation."""
         later = waiting.later
         if not isinstance(later, DeferredReply):
-            raise AssertionError("a wait for handles has no task")
+            raise AssertionError(f"a task was started for a {type(later).__name__}")
         budget = waiting.batch_budget
         if budget is None:
             run = later.run_encoding or later.run
@@ -313,7 +313,7 @@ class Dispatcher:
         result: object = None
         try:
             if caller.transport != "unix" and not caller.initialized and name != "initialize":
-                raise not_authorized("On a WebSocket `initialize` comes first, then anything else.")
+                raise not_authorized("On a WebSocket the first request must be `initialize`.")
             if caller.read_only and (method := METHODS.get(name)) and not method.reads_only:
                 raise read_only(name)
             if room <= 0:
@@ -394,7 +394,7 @@ class Dispatcher:
                     slots[at] = self.take(answer, budget)
                     uncut += text_size(answer.result)
                 if uncut > MAX_UNCUT_BYTES:
-                    # A larger share than at the end, so no text is cut shorter than all at once.
+                    # A larger share than at the end, so no text is cut shorter than if all were cut together.
                     slots, uncut = (yield from self._cut(slots)), MAX_BATCH_BYTES
             if at not in spawns or len(releases) % _AT_ONCE == _AT_ONCE - 1:
                 yield

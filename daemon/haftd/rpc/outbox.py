@@ -15,7 +15,7 @@ from .wire import Disconnected, Wire
 
 LOW = 256 * 1024
 _NO_FRAMES: deque[bytes | memoryview] = deque()
-"""Queue while the peer takes all at once: an empty deque takes 0.7 KiB."""
+"""The queue while the peer takes every message immediately: an empty deque takes 0.7 KiB."""
 
 
 class Outbox:

@@ -110,7 +110,7 @@ class SuspendedBatch(msgspec.Struct, eq=False):
 
 
 Steps = Generator[None, None, bytes | PendingBatch | None]
-"""Steps of a batch's decision. Run all: started calls have to be awaited."""
+"""Steps of a batch's decision. Run all of them: started calls must be awaited."""
 
 Answer = bytes | PendingRequest | PendingBatch | SuspendedBatch | Cancel | Steps | None
 
@@ -132,7 +132,7 @@ def read_cancel(request: Request) -> bytes | Cancel | None:
     name = request.method
     try:
         if request.id is not None:
-            raise invalid_request(f"`{name}` is a notification, leave its own `id` out")
+            raise invalid_request(f"`{name}` is a notification; omit its own `id`")
         if name == CANCEL:
             return Cancel(read_params(request.params, _CancelParams, name).id)
         return Cancel(read_params(request.params, _CancelledParams, name).request_id)

@@ -45,7 +45,7 @@ class Wire(Protocol):
         """
 
     def frame(self, message: bytes, *more: bytes) -> bytes:
-        """Return the frame of a message, perhaps in parts."""
+        """Return the frame of a message, which may be in parts."""
 
     def write(self, data: bytes | memoryview) -> int:
         """Write without blocking; return the count of bytes. Raises `Disconnected`."""

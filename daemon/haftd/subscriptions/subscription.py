@@ -190,7 +190,7 @@ class Subscription:
             del self._forgotten[session, id]
             self._queue.send(FORGOTTEN, PushedForgotten(self.id, session, id, generation))
         elif self._lost:
-            message = f"{self._lost} older notices were dropped, {_MAX_NOTICES} are kept."
+            message = f"{self._lost} older notices were dropped ({_MAX_NOTICES} are kept)."
             lost = Notice("notices.lost", "warning", message, self._lost_at)
             self._lost = 0
             self._queue.send(NOTIFICATION, self._make_params(self.session, lost))

@@ -57,7 +57,7 @@ def reopen(pinned: int, flags: int) -> int:
 
 
 def real_path(fd: int) -> str:
-    """Return an open file's path without links; raise FileNotFoundError once deleted."""
+    """Return an open file's path without links; raise FileNotFoundError for a deleted file."""
     path = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
     if path.endswith(" (deleted)") and not os.fstat(fd).st_nlink:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))

@@ -88,7 +88,7 @@ def _make(folder: Path) -> None:
             with contextlib.suppress(FileExistsError):
                 missing.mkdir(mode=0o700)
     except NotADirectoryError:
-        raise FolderRefused(f"{folder} cannot be made: a file is in the way") from None
+        raise FolderRefused(f"{folder} cannot be created: a file is in the way") from None
 
 
 def _check(folder: Path, facts: os.stat_result, closed_to: int) -> None:
@@ -102,9 +102,9 @@ def _check(folder: Path, facts: os.stat_result, closed_to: int) -> None:
         raise FolderRefused(
             f"{folder} can be written to by others (mode {st.S_IMODE(facts.st_mode):04o}); "
             + (
-                "name a folder of your own"
+                "use a folder of your own"
                 if facts.st_mode & st.S_ISVTX
-                else f"look at what is in it, then run: chmod 700 {folder}"
+                else f"check its content, then run: chmod 700 {folder}"
             )
         )
 
@@ -136,8 +136,7 @@ def bind(path: Path, *, backlog: int = _BACKLOG) -> socket.socket:
     name = os.fsencode(path)
     if len(name) > MAX_SOCKET_PATH:
         raise FolderRefused(
-            f"the socket path {path} has {len(name)} bytes, {MAX_SOCKET_PATH} are the most; "
-            "set HAFT_SOCKET to a shorter one"
+            f"the socket path {path} has {len(name)} bytes, and {MAX_SOCKET_PATH} is the limit; set HAFT_SOCKET to a shorter one"
         )
     _clear(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)

@@ -114,7 +114,7 @@ def _holds(pid: int, matches: Callable[[os.stat_result, str], bool]) -> bool:
 
 
 def _read_fdinfo(pid: int, fd: str, pattern: bytes, base: int) -> int:
-    """Return the number that `pattern` finds in fdinfo (proc_pid_fdinfo(5)); -1 without one."""
+    """Return the number that `pattern` finds in fdinfo (proc_pid_fdinfo(5)), -1 if it finds none."""
     try:
         with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as file:
             match = re.search(pattern, file.read(), re.MULTILINE)
@@ -124,7 +124,7 @@ def _read_fdinfo(pid: int, fd: str, pattern: bytes, base: int) -> int:
 
 
 def find_peer(inode: int) -> int | None:
-    """Return the inode of a Unix socket's peer; None without one, or if unknown."""
+    """Return the inode of a Unix socket's peer, None if it has no peer or the peer is unknown."""
     request = _REQUEST.pack(socket.AF_UNIX, 0, 0, _ANY, inode, _SHOW_PEER, _ANY, _ANY)
     try:
         answer = sock_diag.ask(request)

@@ -4,7 +4,7 @@ A sleeping read or poll of the terminal, in a thread of the foreground group, pr
 typed input is unread. `reads` is certain; so is `busy`, except on a non-canonical terminal with a
 timed sleep or a wait for an outside peer; `unknown`: a process may not be examined (sudo), or there is
 none. A terminal within the terminal (script, expect) is followed to its reader. The terminal's other end is opened
-for a moment, never as controlling terminal, and only while a process holds it, too.
+for a moment, never as controlling terminal, and only while a process also has it open.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class ThreadState(NamedTuple):
     within_ms: int | None = None
     """Timeout of the wait in milliseconds, 0 for a plain sleep of any length; None without a timeout."""
     outward: bool = False
-    """The thread waits for an outside peer, perhaps among other files: a socket, or an unidentified
+    """The thread waits for an outside peer, and possibly other files: a socket, or an unidentified
     terminal."""
     terminals: frozenset[tuple[int, int]] = frozenset()
     """Terminals of other awaited masters: number and descriptor."""
@@ -312,7 +312,7 @@ def _read_registered(pid: int, epoll: int) -> list[_Watched]:
 def _is_foreign(pid: int, stack: int, place: int) -> bool:
     """True for a 32-bit program, with its other system call table.
 
-    Such a program always lies below 4 GiB, a 64-bit one may.
+    Such a program is always below 4 GiB in memory, a 64-bit one may be.
     """
     if stack >= _4_GIB or place >= _4_GIB:
         return False

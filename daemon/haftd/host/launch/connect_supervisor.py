@@ -59,7 +59,7 @@ def take_listener(pid: int, pidfd: int) -> int:
         for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
             if os.readlink(f"/proc/{pid}/fd/{name}") == _LISTENER:  # noqa: PTH115
                 return _copy(pidfd, int(name))
-        why = "there is no descriptor for its questions"
+        why = "the process has no notification descriptor"
     except OSError as error:
         why = os.strerror(error.errno or 0).lower()
     raise landlock.CannotEnforce(
@@ -204,7 +204,7 @@ def _connect(sock: socket.socket, port: int) -> tuple[int, bool]:
     host = _LOOPBACK if sock.family == socket.AF_INET else f"::ffff:{_LOOPBACK}"
     flags = fcntl.fcntl(sock, fcntl.F_GETFL)
     is_blocking = not flags & os.O_NONBLOCK
-    # The flag is the caller's, too, and put back at once.
+    # The flag is also the caller's, and is restored immediately.
     fcntl.fcntl(sock, fcntl.F_SETFL, flags | os.O_NONBLOCK)
     try:
         return sock.connect_ex((host, port)), is_blocking

@@ -548,7 +548,7 @@ _machine_gates: dict[Confinement | None, Gate | None] = {}
 
 
 def machine_gate(confinement: Confinement | None = None) -> Gate | None:
-    """Return the machine-code gate; None if unusable. Tried once, but for a shortage of resources."""
+    """Return the machine-code gate; None if unusable. Tried only once, except after a shortage of resources."""
     if confinement not in _machine_gates:
         try:
             _machine_gates[confinement] = _make_machine_gate(confinement)

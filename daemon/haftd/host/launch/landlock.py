@@ -110,7 +110,7 @@ def make_ruleset(sandbox: Sandbox, program: str, terminal: str = "") -> int:
     size = 24 if abi() >= 6 else 16 if abi() >= 4 else 8
     ruleset: int = _libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
     if ruleset < 0:
-        raise CannotEnforce(f"{kernel()} makes no Landlock ruleset: {_last_error()}")
+        raise CannotEnforce(f"{kernel()} cannot make a Landlock ruleset: {_last_error()}")
     try:
         if sandbox.grants is None:
             _add_path(ruleset, "/", _handled())
@@ -178,8 +178,8 @@ def _add_listed(ruleset: int, grant: Grant, sandbox: Sandbox) -> str:
     try:
         if is_within(path, f"/proc/{os.getpid()}"):
             raise CannotEnforce(
-                f"the rule for {grant.path} names files that each process has of its own: a tool reads the /proc "
-                "of its first process without a rule, and that of others by a rule for /proc"
+                f"the rule for {grant.path} names files that differ for each process: a tool reads the /proc "
+                "entries of its first process without a rule, and the entries of others with a rule for /proc"
             )
         if is_in_root and not is_within(path, os.path.realpath(sandbox.root)):
             raise CannotEnforce(
@@ -198,13 +198,13 @@ def _refuse_denied(sandbox: Sandbox, granted: list[tuple[str, Grant]]) -> None:
         for folder, grant in (*((always.path, always) for always in ALWAYS), *granted):
             if folder and is_within(path, folder) and (lost := grant.rights & denial.rights):
                 raise CannotEnforce(
-                    f"the rule for {denial.path} takes away {', '.join(sorted(lost))}, which is granted in "
-                    f"{grant.path}; Landlock only adds rights: grant the folders apart instead"
+                    f"the rule for {denial.path} denies {', '.join(sorted(lost))}, which is granted in "
+                    f"{grant.path}; Landlock can only add rights: grant the folders separately instead"
                 )
 
 
 def _add_program(ruleset: int, program: str, folders: list[str]) -> None:
-    """Let the tool read and execute its program, but no file behind a link of its own making."""
+    """Let the tool read and execute its program, but no file behind a link that the tool could have made."""
 
     def follows(folder: str) -> bool:
         return not any(is_within(folder, changeable) for changeable in folders)
@@ -253,7 +253,7 @@ def _add_fd(ruleset: int, fd: int, rights: int) -> None:
         return
     rule = struct.pack("=Qi", rights, fd)
     if _libc.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0) < 0:
-        raise CannotEnforce(f"{kernel()} takes no Landlock rule: {_last_error()}")
+        raise CannotEnforce(f"{kernel()} refuses a Landlock rule: {_last_error()}")
 
 
 def _last_error() -> str:

@@ -60,7 +60,7 @@ def check_words(argv: Sequence[str], env: Mapping[str, str]) -> None:
         size = _size(word, f"Argument {number}")
         if size > MAX_WORD:
             raise Missing(
-                f"Argument {number} has {size:,} bytes; Linux takes {MAX_WORD:,} at most: "
+                f"Argument {number} has {size:,} bytes; Linux allows {MAX_WORD:,} at most: "
                 "pass it through a file or the standard input.",
                 "size",
             )
@@ -72,7 +72,7 @@ def check_words(argv: Sequence[str], env: Mapping[str, str]) -> None:
         if size > MAX_WORD:
             raise Missing(
                 f"The environment variable {name} has {size:,} bytes with its name; "
-                f"Linux takes {MAX_WORD:,} at most.",
+                f"Linux allows {MAX_WORD:,} at most.",
                 "size",
             )
 
@@ -91,7 +91,9 @@ def _are_plain(argv: Sequence[str], env: Mapping[str, str]) -> bool:
 def _size(word: str, subject: str) -> int:
     """Return the bytes of a word. Raises `Missing` for a word that execve(2) cannot take."""
     if "\0" in word:
-        raise Missing(f"{subject} holds a NUL character, which no program can be given.", "program")
+        raise Missing(
+            f"{subject} has a NUL character, which cannot be passed to a program.", "program"
+        )
     if word.isascii():
         return len(word)
     try:
@@ -113,7 +115,7 @@ def resolve(argv0: str, env_path: str | None, cwd: str) -> str:
         problem = _unfit(path)
         if problem is not None and "~" in argv0.split("/"):
             raise Missing(
-                f"{problem} No shell expands the `~` of a command: write the home folder out.",
+                f"{problem} No shell expands `~` in a command: write the path of the home folder.",
                 problem.reason,
             )
         if problem is not None:
@@ -151,7 +153,7 @@ def _folders(env_path: str) -> tuple[str, ...]:
 def check_folder(cwd: str) -> None:
     """Raise `Missing` with the reason `folder` unless a child can start in this folder."""
     if "\0" in cwd:
-        raise Missing("The folder's name holds a NUL character.", "folder")
+        raise Missing("The folder's name has a NUL character.", "folder")
     if not cwd.startswith("/"):
         raise Missing(f"The folder {cwd!r} to start in is not an absolute path.", "folder")
     try:
@@ -163,7 +165,9 @@ def check_folder(cwd: str) -> None:
     if not stat.S_ISDIR(mode):
         raise Missing(f"Cannot start in {cwd}: it is not a folder.", "folder")
     if not os.access(cwd, os.X_OK):
-        raise Missing(f"Cannot start in the folder {cwd}: it may not be entered.", "folder")
+        raise Missing(
+            f"Cannot start in the folder {cwd}: there is no permission to enter it.", "folder"
+        )
 
 
 def _unfit(path: str, *, is_executable: bool = False) -> Missing | None:
@@ -171,7 +175,9 @@ def _unfit(path: str, *, is_executable: bool = False) -> Missing | None:
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116 - half the time of Path.stat
     except PermissionError:
-        return Missing(f"A folder on the way to {path} may not be entered.", "permission")
+        return Missing(
+            f"There is no permission to enter a folder on the way to {path}.", "permission"
+        )
     except OSError as error:
         return Missing(f"There is no program {path}: {_words(error.errno)}.", "program")
     if stat.S_ISDIR(mode):
@@ -179,7 +185,7 @@ def _unfit(path: str, *, is_executable: bool = False) -> Missing | None:
     if not stat.S_ISREG(mode):
         return Missing(f"{path} is not a file that can be run.", "permission")
     if not is_executable and not os.access(path, os.X_OK):
-        return Missing(f"{path} may not be executed; chmod +x would allow it.", "permission")
+        return Missing(f"{path} is not executable; `chmod +x` makes it so.", "permission")
     return None
 
 
@@ -190,18 +196,18 @@ def explain(code: int, path: str, cwd: str) -> LaunchFailed:
         return _explain_path(code, path, cwd)
     if code == errno.ENOEXEC or code == errno.ELIBBAD:
         return LaunchFailed(
-            f"{path} has no format that this machine runs: it is neither a program built for it, "
+            f"{path} has no format that this machine can run: it is neither a program built for it, "
             "nor a script that begins with #!.",
             "format",
         )
     if code == errno.E2BIG:
         return LaunchFailed(
-            "The arguments and the environment together are larger than Linux takes: "
+            "The arguments and the environment together are larger than Linux allows: "
             "pass the bulk through a file or the standard input.",
             "size",
         )
     if code == errno.ETXTBSY:
-        return LaunchFailed(f"{path} is open for writing just now; try again.", "program")
+        return LaunchFailed(f"{path} is open for writing; try again.", "program")
     if code in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC):
         return LaunchFailed(f"The system cannot start {path} now: {_words(code)}.", "resources")
     if code == errno.EPERM:
@@ -239,18 +245,18 @@ def _explain_path(code: int, path: str, cwd: str) -> LaunchFailed:
         if problem is not None and code != errno.EACCES:
             hint = " Its lines end in CR LF." if interpreter.endswith("\r") else ""
             return LaunchFailed(
-                f"{path} needs the interpreter {interpreter!r}, which is not there.{hint}",
+                f"{path} needs the interpreter {interpreter!r}, which does not exist.{hint}",
                 "interpreter",
             )
         if problem is not None:
             return LaunchFailed(
-                f"{path} needs the interpreter {interpreter!r}, which may not be executed.",
+                f"{path} needs the interpreter {interpreter!r}, which is not executable.",
                 "permission",
             )
     try:
         if os.statvfs(path).f_flag & os.ST_NOEXEC:
             return LaunchFailed(
-                f"{path} is on a file system that is mounted noexec: nothing on it is run.",
+                f"{path} is on a file system that is mounted noexec: nothing on it can be run.",
                 "permission",
             )
     except OSError:
@@ -276,7 +282,7 @@ def interpreter_of(path: str) -> str | None:
 
 
 def _first_word(head: bytes) -> bytes:
-    # Only blank and tab end the kernel's word: a CR is part of the name.
+    # Only space and tab end the kernel's word: a CR is part of the name.
     line = head[2:].split(b"\n", 1)[0].lstrip(b" \t")
     return line.split(b"\0")[0].replace(b"\t", b" ").split(b" ", 1)[0]
 

@@ -21,10 +21,10 @@ _READ_EXECUTE = frozenset({"read", "execute"})
 def python_grants(
     program: str, candidates: Iterable[str], *, is_own_work: bool
 ) -> tuple[Grant, ...]:
-    """Return the grants for a Python program, or one with Python behind `#!`, and for further
+    """Return the grants for a Python program, or for a script with Python after `#!`, and for further
     interpreters.
 
-    A program that is no work of the tool also gets its virtual environment, as of pipx.
+    A program that the tool cannot have made also gets its virtual environment, as of pipx.
     """
     paths = [program, interpreter_of(program) or ""]
     paths += [path for path in candidates if os.path.lexists(path)]
@@ -58,7 +58,7 @@ def _installation(interpreter: str) -> Iterator[Grant]:
 
 
 def _is_plain(path: str) -> bool:
-    """True if the file is there, behind no link that a tool could have placed."""
+    """True if the file exists and is not reached by a link that a tool could have placed."""
     try:
         fd, real = open_path(path)
     except (OSError, UntrustedLink):

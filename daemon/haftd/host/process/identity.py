@@ -141,7 +141,7 @@ def read_whole(path: str) -> bytes | None:
 def skip_name(stat: bytes) -> bytes:
     """Return the fields of /proc/<pid>/stat from the state on.
 
-    The name in parentheses before it may hold blanks and parentheses.
+    The name in parentheses before it may have spaces and parentheses in it.
     """
     return stat[stat.rfind(b")") + 2 :]
 

@@ -64,4 +64,4 @@ def exec_with_tag(home: str, environ: MutableMapping[str, str]) -> str:
     if outer_tags:
         new_environ[OUTER] = ":".join(dict.fromkeys(outer_tags))
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], new_environ)
-    raise AssertionError("exec does not return")
+    raise AssertionError("execve returned")

@@ -1,9 +1,9 @@
 """Identify the process at the other end of a connected socket, by SO_PEERPIDFD (Linux 6.5), else
-the pid of SO_PEERCRED, perhaps reused.
+the pid of SO_PEERCRED, which may have been reused.
 
 Data from /proc counts only if the process is unreaped afterwards. The holder of a TCP connection is
 searched for; no visible holder counts as a descendant, as a socket may be in transit through a Unix
-socket, or in an io_uring. The socket's owner is no evidence: the holder may be in a user namespace.
+socket, or in an io_uring. The socket's owner is not evidence: the holder may be in a user namespace.
 """
 
 from __future__ import annotations

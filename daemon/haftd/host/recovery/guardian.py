@@ -36,7 +36,7 @@ class Guardian:
     ) -> Guardian:
         """Start this daemon's guardian; `lock` is the path of `recover.lock`. Raises OSError.
 
-        The pipe exists by then: a death during the start is recovered, too.
+        The pipe exists by then: a death during the start is also recovered.
         """
         root = Path(__file__).parents[3]
         reader, writer = os.pipe()  # both close-on-exec

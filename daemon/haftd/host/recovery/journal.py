@@ -185,10 +185,10 @@ class Journal:
         if self._fd is None:
             self.compact()
         if self._fd is None:
-            raise AssertionError("a compacted journal has its file open")
+            raise AssertionError("the journal has no open file after `compact`")
         facts = os.fstat(self._fd)
         if facts.st_nlink == 0:
-            # No reader would find a line there: the live records are written anew.
+            # No reader would find a line there: the live records are written again.
             self.compact()
             facts = os.fstat(self._fd)
         data = b"\n" + line if self._torn else line

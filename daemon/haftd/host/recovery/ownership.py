@@ -134,7 +134,7 @@ class Ownership:
             return None
         if number in self._known:
             return self._known[number]
-        n = number & 0x3FFFF or 1 << 18  # 0 is no handle's
+        n = number & 0x3FFFF or 1 << 18  # no handle has 0
         for instance in (*self._living, self.instance):
             if instance is not None:
                 tag = ProcessTag(self.home, instance, n)

@@ -52,7 +52,7 @@ class Record(NamedTuple):
     others: tuple[Identity, ...] = ()
     """Later processes outside the leader's group."""
     is_stopped: bool = False
-    """Only processes left behind may live."""
+    """Only processes left behind may still run."""
 
     @property
     def identity(self) -> Identity:
@@ -214,8 +214,10 @@ def read(fd: int) -> Records:
     ):
         reading.problems.append(f"{size - valid_bytes} of {size} bytes were no records")
     if size and reading.version is None:
-        reading.problems.append("it does not say its version")
+        reading.problems.append("it has no version")
     if (reading.version or 0) > VERSION:
-        reading.problems.append(f"it is of version {reading.version}, this one knows {VERSION}")
+        reading.problems.append(
+            f"it has version {reading.version}; this haftd knows version {VERSION}"
+        )
         reading.live.clear()
     return reading

@@ -60,7 +60,7 @@ class Report(NamedTuple):
     keep: tuple[Record, ...] = ()
     """Records that stay in the journal."""
     unconfirmed: tuple[int, ...] = ()
-    """Pids of processes that may still run."""
+    """Pids of perhaps living processes."""
     spared: tuple[int, ...] = ()
     """Pids of this process and of its ancestors that belong to a handle."""
     killed: int = 0

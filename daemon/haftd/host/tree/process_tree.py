@@ -53,8 +53,8 @@ _turn = trio.Lock()
 
 
 async def take_turn() -> None:
-    """Wait for a pass of the loop without another tree's search: those of many large trees would
-    hold up the loop together."""
+    """Wait for a pass of the loop without another tree's search: the searches of many large trees in
+    one pass would hold up the loop."""
     async with _turn:
         pass  # the next task has its turn in the next pass
 
@@ -149,7 +149,7 @@ class ProcessTree:
         `grace_s` later; a `grace_s` of 0 kills at once. Give up when for `kill_s` the number of
         processes has reached no new minimum: a killed process needs time to end.
 
-        Return the surviving pids; if empty, the leader's status was taken, too. Shield the call: a
+        Return the surviving pids; if empty, the leader's status was also taken. Shield the call: a
         cancellation leaves half of the work.
         """
         if self.cgroup is not None and len(self.cgroup.procs()) > _MANY_PROCESSES:
@@ -248,7 +248,7 @@ class ProcessTree:
         if status is None:
             return False
         # A shell with job control also ignores the typed stop; a process that ignores TERM alone
-        # (`trap '' TERM`) wants to run on.
+        # (`trap '' TERM`) is meant to keep running.
         is_shell = all(
             status.has_signal(b"SigIgn", signum) for signum in (signal.SIGTERM, signal.SIGTSTP)
         )
@@ -257,7 +257,7 @@ class ProcessTree:
     def _find(self) -> tuple[dict[int, _Member], bool]:
         """Return the living processes, and True if none can have been missed.
 
-        A process that ends during the search may leave a child behind the end of the list. Once the
+        A process that ends during the search may leave a child that is then after the end of the list. Once the
         leader is reaped, a list of only other handles' children, dead children included, has no
         such process.
         """

@@ -20,7 +20,7 @@ class Reaper:
     """Reaps adopted orphans, and no child that other code waits for.
 
     A leader's status goes to the `LaunchedProcess`. A child with an rlimit tag was adopted; any
-    other may be a library's, and is reaped once dead for `delay_s`.
+    other may be a library's, and is reaped when it has been dead for `delay_s`.
     """
 
     __slots__ = ("_dead", "_delay_s", "_woken")
@@ -46,7 +46,7 @@ class Reaper:
             while True:
                 if pending:
                     await trio.sleep(self._delay_s)
-                    # Tasks that wait by a pidfd were woken, too, and go first.
+                    # Tasks that wait for a pidfd were also woken, and go first.
                     await trio.lowlevel.checkpoint()
                     await trio.lowlevel.checkpoint()
                 else:

@@ -1,8 +1,8 @@
 """Wait on a terminal that no process has open, by an epoll of the loop for edges: the master stays
 hung up, and a wait for readiness would spin.
 
-An open is no edge; the first output is one, so are a read of typed input, the next last close, and
-every write to the master. Enter the watch, check the terminal, then wait: no edge is lost.
+An open gives no edge. The first output, a read of typed input, the next last close, and every write
+to the master give one. Enter the watch, check the terminal, then wait: no edge is lost.
 """
 
 from __future__ import annotations

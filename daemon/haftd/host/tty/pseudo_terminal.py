@@ -92,7 +92,7 @@ def modes(master: int) -> Modes:
 
 
 def foreground(master: int) -> int | None:
-    """Return the foreground process group; None without one, and for a file that is no terminal. Raises
+    """Return the foreground process group; None if there is none, and for a file that is not a terminal. Raises
     OSError."""
     try:
         (answer,) = _INT.unpack(fcntl.ioctl(master, _GROUP, bytes(_INT.size)))

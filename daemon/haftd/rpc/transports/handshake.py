@@ -66,7 +66,7 @@ class Gatekeeper:
             by_name.setdefault(name.lower(), []).append(value)
         origins = by_name.get(b"origin", [])
         if any(_text(origin).lower() not in self._origins for origin in origins):
-            return Refusal(403, "origin", "Pages of this origin may not connect to haftd.")
+            return Refusal(403, "origin", "Pages of this origin must not connect to haftd.")
         if not self._token_is_right(by_name.get(b"authorization", []), protocols):
             return Refusal(
                 401,

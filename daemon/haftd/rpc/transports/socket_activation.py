@@ -62,7 +62,7 @@ def _judge(sock: socket.socket, name: str) -> str | None:
     except OSError as error:
         return str(error.strerror)
     if sock.type != socket.SOCK_STREAM or not listening:
-        return "it is no listening stream socket"
+        return "it is not a listening stream socket"
     unix = sock.family == socket.AF_UNIX
     if name not in ("rpc", "ws", "", "unknown"):
         return "its name is neither `rpc` nor `ws` (FileDescriptorName=)"

@@ -25,7 +25,7 @@ from .accept import acceptor, descriptors_exhausted
 
 _CHUNK = 65_536
 _EAGER = 2  # reads before a turn of other tasks: more raise throughput and unfairness
-_REFUSALS = 32  # peers told concurrently that there is no room
+_REFUSALS = 32  # peers that are refused concurrently for lack of room
 
 
 class UnixWire:
@@ -91,7 +91,7 @@ class UnixWire:
         if scope.cancelled_caught:
             limit = int(self._timeouts.partial)
             self.fault = limit_exceeded(
-                "partial_s", limit, "A message was begun and did not get whole in time"
+                "partial_s", limit, "A message began and was not completed in time"
             )
         return not scope.cancelled_caught
 

@@ -45,7 +45,7 @@ class NotLoopback(ValueError):
 class _Stream(trio.abc.Stream):
     """TCP stream for the library, with a deadline per written piece.
 
-    `ended` cancels the wait for a handshake. Bytes behind the handshake are held until `open`:
+    `ended` cancels the wait for a handshake. Bytes after the handshake are held until `open`:
     wsproto would lose them. Before `open`, a close lets the peer read the reply.
     """
 
@@ -78,7 +78,7 @@ class _Stream(trio.abc.Stream):
         return data if self._shaken else self._cut(bytes(data))
 
     def _cut(self, data: bytes) -> bytes:
-        """Hold back bytes behind the headers' end, which may span two reads."""
+        """Hold back bytes after the headers' end, which may span two reads."""
         before = len(self._seam)
         end = (self._seam + data).find(_END)
         if end < 0:
@@ -166,7 +166,9 @@ class WebSocketWire:
         except ConnectionClosed as closed:
             raise Disconnected(f"closed the WebSocket: {closed.reason}") from None
         if not isinstance(message, str):
-            self.fault = invalid_request("a message is one text frame, this one was binary")
+            self.fault = invalid_request(
+                "a message must be one text frame, and this frame is binary"
+            )
             return []
         data = message.encode("utf-8", "surrogatepass")
         if len(data) > self._max:
@@ -254,7 +256,7 @@ def open_websocket_listener(host: str, port: int) -> socket.socket:
     address = "127.0.0.1" if host == "localhost" else host
     if not is_loopback(address):
         raise NotLoopback(
-            f"The WebSocket is served on this machine only: `host = {host!r}` is no loopback "
+            f"The WebSocket is served on this machine only: `host = {host!r}` is not a loopback "
             "address. Use 127.0.0.1 or ::1, and ssh -L to reach it from elsewhere."
         )
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
