@@ -47,7 +47,7 @@ _SYNONYMS = {
     "unpause": "apply ID --signal CONT",
     "resume": "apply ID --signal CONT",
 }
-"""Names of such commands in docker, tmux, pueue and shells, each with that of haft."""
+"""Names of such commands in docker, tmux, pueue and shells, each with haft's name."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -131,8 +131,8 @@ def _run(arguments: list[str], *, is_program: bool) -> int:
     except (HaftError, UsageError) as fault:
         return _report(options, fault)
     except UnicodeEncodeError as fault:
-        # A text of the command line that is written, or sent past the requests' own check.
-        return _report(options, UsageError(f"a text is not UTF-8: {fault.object!r}"))
+        # Text of the command line that is printed, or sent without the check of requests.
+        return _report(options, UsageError(f"this text is not UTF-8: {fault.object!r}"))
     except KeyboardInterrupt:
         if ids := getattr(options, "waited_for", None):
             from .cli.options import command_for
@@ -165,8 +165,8 @@ def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argpar
     top.parse_args(arguments, options)
     name = "version" if getattr(options, "version", False) else getattr(options, "command", None)
     rest: list[str] = getattr(options, "rest", [])
-    behind = len(arguments) - len(rest)
-    if arguments[behind - 2 : behind] == [name, "--"]:
+    start = len(arguments) - len(rest)
+    if arguments[start - 2 : start] == [name, "--"]:
         rest = ["--", *rest]
     if name == "help":
         if not rest or rest[0].startswith("-") or rest[0] == "help":

@@ -71,30 +71,30 @@ def parse_address(text: str, source: str = "--host") -> Address:
     if match is None or not text.isprintable():
         # Shown only without a sign of a password.
         shown = "" if "@" in text else f", not {text!a}"
-        raise InvalidAddress(f"{source} wants an address: {_FORMS}{shown}")
+        raise InvalidAddress(f"{source} needs an address: {_FORMS}{shown}")
     scheme, rest = match[1].lower(), text[match.end() :]
     if scheme == "unix":
         return Local(_path(rest, source) if rest else None)
     if scheme not in ("ssh", "ws", "wss"):
-        raise InvalidAddress(f"{source} has an address with {scheme}://, and haft knows {_FORMS}")
+        raise InvalidAddress(f"{source} has an address with {scheme}://; haft accepts {_FORMS}")
     authority, _, path = rest.partition("/")
     parts = _AUTHORITY.fullmatch(authority)
     user = None if parts is None else parts["user"]
     if parts is None or (user is not None and ":" in user):
-        reason = "is no address" if parts is None else "has a password"
-        raise InvalidAddress(f"{source} {reason}; it is written as {_FORMS}, without a password")
+        reason = "is not an address" if parts is None else "has a password"
+        raise InvalidAddress(f"{source} {reason}; write it as {_FORMS}, without a password")
     machine = parts["machine"].strip("[]")
     port = _port(parts["port"], source)
     if not _MACHINE.fullmatch(machine):
         raise InvalidAddress(f"{source} names no machine: {_FORMS}")
     if scheme == "ssh":
         if user is not None and not _USER.fullmatch(user):
-            raise InvalidAddress(f"{source} has a user name that ssh does not take")
+            raise InvalidAddress(f"{source} has a user name that ssh does not accept")
         socket = _path(f"/{path}", source) if path else None
         return Ssh(machine, user, port, socket)
     if user is not None or "?" in path or "#" in path:
         raise InvalidAddress(
-            f"{source} has a user name or a query, and an address is visible to other users; the "
+            f"{source} has a user name or a query, which other users could see; the "
             "token of a WebSocket is in the file that HAFT_TOKEN_FILE names"
         )
     return WebSocket(f"{scheme}://{authority}/{path}", machine)
@@ -106,7 +106,7 @@ def _port(text: str | None, source: str) -> int | None:
     port = int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
     if port not in _PORTS:
         raise InvalidAddress(
-            f"{source} has {text!a} behind the colon, where a port from 1 to {_PORTS[-1]} stands"
+            f"{source} has {text!a} after the colon, where a port from 1 to {_PORTS[-1]} must be"
         )
     return port
 
@@ -117,7 +117,7 @@ def _path(path: str, source: str) -> str:
 
         path = unquote(path, errors="surrogateescape")
     if not path.startswith("/") or path.endswith("/") or "\0" in path:
-        raise InvalidAddress(f"{source} wants the absolute path of a socket, not {path!a}")
+        raise InvalidAddress(f"{source} needs the absolute path of a socket, not {path!a}")
     return path
 
 

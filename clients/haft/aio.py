@@ -67,7 +67,7 @@ async def connect(
     """Connect for the length of an `async with` block; see `haft.Haft.connect`.
 
     `hear` is called with each notification's method and JSON params, and must not block. `answer`
-    is awaited for each question, `approve` for each approval, in tasks of their own; raising
+    is awaited for each question, `approve` for each approval, each in its own task; raising
     `Declined` leaves the request to other clients. With either, loss of the connection cancels the
     block, which raises `ConnectionLost`; otherwise the next call raises.
     """

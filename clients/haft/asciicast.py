@@ -116,7 +116,7 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 def read(lines: Iterable[bytes]) -> tuple[Header, Iterator[Event]]:
     """Return the header and an iterator of the events, which reads the lines on demand.
 
-    Raises NotARecording, for the first line at once, for a later line from the iterator.
+    Raises NotARecording, for the first line immediately, for a later line from the iterator.
     """
     numbered = enumerate(lines, 1)
     _, first = next(numbered, (1, b""))
@@ -128,12 +128,12 @@ def _header(line: bytes) -> Header:
     fields = _decode(line, 1, dict)
     version = fields.get("version")
     if version not in VERSIONS:
-        raise NotARecording(f"line 1: an asciicast of version 2 or 3 is needed, not {version!r}")
+        raise NotARecording(f"line 1: it must be an asciicast of version 2 or 3, not {version!r}")
     size = fields if version == 2 else fields.get("term")
     names = ("width", "height") if version == 2 else ("cols", "rows")
     cols, rows = (size.get(name) if isinstance(size, dict) else None for name in names)
     if not isinstance(cols, int) or not isinstance(rows, int):
-        raise NotARecording(f"line 1: the terminal's size ({', '.join(names)}) is missing")
+        raise NotARecording(f"line 1: the size of the terminal ({', '.join(names)}) is missing")
     limit = fields.get("idle_time_limit")
     return Header(
         version,
@@ -158,17 +158,17 @@ def _events(numbered: Iterator[tuple[int, bytes]], header: Header) -> Iterator[E
                 at = time if header.version == 2 else at + time
                 yield Event(round(at * 1000), code, data)
             case _:
-                raise NotARecording(f"line {number}: an event is [seconds, code, text]")
+                raise NotARecording(f"line {number}: an event must be [seconds, code, text]")
 
 
 def _decode(line: bytes, number: int, kind: type[Any]) -> Any:
     try:
         value = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
-        raise NotARecording(f"line {number} is no JSON: {fault}") from None
+        raise NotARecording(f"line {number} is not valid JSON: {fault}") from None
     if not isinstance(value, kind):
-        wanted = "an object" if kind is dict else "a list"
-        raise NotARecording(f"line {number}: {wanted} is needed")
+        wanted = "an object" if kind is dict else "an array"
+        raise NotARecording(f"line {number}: it must be {wanted}")
     return value
 
 

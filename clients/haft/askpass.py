@@ -40,7 +40,7 @@ def main() -> int:
 def _ask(arguments: Sequence[str], env: Mapping[str, str]) -> str | bool | None:
     path, mark = env.get("HAFT_SOCKET"), env.get("HAFT_HANDLE")
     if not path or not mark:
-        raise _Failed("it is for programs that haftd runs; a question cannot be asked here")
+        raise _Failed("only programs that haftd runs can ask a question with it")
     prompt = os.fsencode(arguments[0] if arguments else "Password: ").decode("utf-8", "replace")
     params = {"mark": mark, "prompt": prompt}
     hint = env.get("SSH_ASKPASS_PROMPT")
@@ -62,7 +62,7 @@ def _check_peer(end: socket.socket) -> None:
     credentials = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, uid, _ = struct.unpack("3i", credentials)
     if uid not in (os.geteuid(), 0):
-        raise _Failed(f"the socket belongs to the user with the number {uid}")
+        raise _Failed(f"the socket belongs to the user with uid {uid}")
 
 
 def _line(end: socket.socket) -> bytes:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from haft_protocol.paths import PathError, state_folder
+from haft_protocol.shortening import shorten
 
 from .daemon_socket import Socket, announced_socket, find_socket, is_chosen, open_daemon
 from .errors import HaftError, NotRunning, StartFailed
@@ -70,7 +71,7 @@ def start_and_connect(chosen: str | None, *, timeout: float = 5.0) -> Socket:
     if is_in_handle():
         raise StartFailed(
             f"haftd is not running: no daemon listens at {find_socket(chosen)}. A program that haftd runs "
-            "does not start another one; run `haft` in a terminal of your own"
+            "does not start another one; run `haft` in your own terminal"
         )
     deadline = time.monotonic() + timeout
     with _log() as log:
@@ -104,7 +105,7 @@ def starts_barred(timeout: float = 10.0) -> Iterator[None]:
     """
     with _log() as log:
         if not _repeat(lambda: _take_start_lock(log), time.monotonic() + timeout):
-            raise StartFailed("a client is starting haftd just now; try again when it answers")
+            raise StartFailed("a client is just starting haftd; try again in a moment")
         yield
 
 
@@ -117,7 +118,7 @@ def log_file() -> str:
 
 def daemon_command(path: str) -> list[str]:
     if sys.executable:
-        # The client's own installation, not PATH's; -P: no module from the folder /.
+        # The haftd of the client's installation, not the one in PATH; -P: no module from the folder /.
         return [sys.executable, "-P", "-m", "haftd", "--socket", path]
     import shutil
 
@@ -138,7 +139,7 @@ def _start(chosen: str | None, deadline: float, log: int) -> Socket:
     if os.fstat(log).st_size > _LOG_BYTES:
         os.ftruncate(log, 0)
     begin = os.fstat(log).st_size
-    # Opened anew: a duplicate would carry the lock.
+    # Opened again, as a duplicate would carry the lock.
     with open(log_file(), "ab") as output:
         shell = subprocess.Popen(
             ["/bin/sh", "-c", _SHELL, "haftd", *daemon_command(path)],
@@ -243,8 +244,8 @@ def _failure_text(log: int, begin: int, status: str) -> str:
     lines = [line.strip() for line in tail.decode(errors="replace").splitlines() if line.strip()]
     full = os.fstatvfs(log).f_bavail == 0
     words = _event(lines[-1]) if lines else f"nothing{', and its log has no room left' * full}"
-    words = "".join(c if c.isprintable() else " " for c in words)[:300]
-    return f"haftd could not be started (exit {status or 'unknown'}); it said: {words}"
+    words = shorten("".join(c if c.isprintable() else " " for c in words), 300)
+    return f"haftd could not be started (exit {status or 'unknown'}); its last message: {words}"
 
 
 def _event(line: str) -> str:

@@ -62,7 +62,7 @@ class BlockingConnection:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; handles live on."""
+        """Close the connection; handles keep running."""
         self._socket.close()
         self._lost = self._lost or ConnectionLost("this connection was closed by the client itself")
 

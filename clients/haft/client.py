@@ -81,12 +81,11 @@ class Haft(BlockingConnection, Calls):
         read_only: bool = False,
         hear: Callable[[str, Raw], None] | None = None,
     ) -> Haft:
-        """Connect to the daemon of `host` or `HAFT_HOST`, else at `socket`, else at that of
+        """Connect to the daemon of `host` or `HAFT_HOST`, else at `socket`, else at the socket of
         `haft_protocol.paths`.
 
         `host` is an address such as `ssh://user@box` (docs/hosts.md). `autostart` starts a daemon
-        when none answers. `session` and `root` are defaults of calls. Raises `InvalidAddress` for
-        no address, `NotRunning`, `StartFailed` or `Unreachable` after at most `timeout` seconds: by
+        when none answers. `session` and `root` are defaults of calls. Raises `InvalidAddress`, `NotRunning`, `StartFailed` or `Unreachable` after at most `timeout` seconds: by
         default 5, for another machine 30.
         """
         address = chosen_address(host, socket, os.environ)

@@ -22,7 +22,7 @@ from .exchange import Id
 from .wire import Conversation
 
 Answerer = Callable[[Inquiry], Awaitable[object]]
-"""Returns a bool, a text or an option, or one of these in a `RememberedAnswer`."""
+"""Returns a bool, a string or an option, or one of these in a `RememberedAnswer`."""
 
 Approver = Callable[[Approval], Awaitable[Decision | Decided]]
 
@@ -37,7 +37,7 @@ _BROKEN = -32603
 
 
 class _Unreadable(Exception):
-    """Undecodable request. A class of its own: an answerer may raise any other error."""
+    """Undecodable request. A separate class, as an answerer may raise any other error."""
 
 
 def request_handlers(
@@ -141,7 +141,9 @@ class ClientRequests:
         except _Unreadable as fault:
             self._wire.refuse(number, _BAD_PARAMS, str(fault))
         except Exception as fault:
-            self._wire.refuse(number, _BROKEN, "This client has failed to find an answer.")
+            self._wire.refuse(
+                number, _BROKEN, "This client failed while it was looking for an answer."
+            )
             self._broken = self._broken or fault
             self._all.cancel()
         finally:

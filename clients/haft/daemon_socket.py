@@ -153,9 +153,7 @@ def _check_peer(end: Socket, path: str) -> None:
     credentials = end.getsockopt(SOL_SOCKET, SO_PEERCRED, 12)
     uid = int.from_bytes(credentials[4:8], sys.byteorder)
     if uid not in (os.geteuid(), _ROOT):
-        raise ProtocolFault(
-            f"{path} belongs to the user with the number {uid}; nothing was sent to it"
-        )
+        raise ProtocolFault(f"{path} belongs to the user with uid {uid}; nothing was sent to it")
 
 
 def _explained(fault: OSError, path: str) -> HaftError:
@@ -163,6 +161,6 @@ def _explained(fault: OSError, path: str) -> HaftError:
         return NotRunning(f"haftd is not running: no daemon listens at {path}")
     if isinstance(fault, TimeoutError):
         return HaftError(
-            f"haftd does not accept connections at {path}; is it stopped (kill -STOP)?"
+            f"haftd does not accept connections at {path}; has it been stopped (SIGSTOP)?"
         )
     return HaftError(f"{path} cannot be connected to: {os.strerror(fault.errno or 0)}")

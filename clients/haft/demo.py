@@ -57,7 +57,7 @@ def main() -> int:
         )
         with _daemon(base) as path:
             _stage(repository, path)
-        _print_step(7, "haftd was asked to stop. It is gone, and so is everything it ran.")
+        _print_step(7, "haftd was asked to stop. It has ended, and so has everything that it ran.")
     return 0
 
 
@@ -161,7 +161,7 @@ def _wait_for(path: str, daemon: subprocess.Popen[bytes]) -> None:
             daemon.wait(0.02)
         except subprocess.TimeoutExpired:
             continue
-        raise SystemExit("haftd did not start; what it said is above")
+        raise SystemExit("haftd did not start; its messages are above")
 
 
 def _answers(path: str) -> bool:

@@ -43,7 +43,7 @@ class RemoteError(HaftError):
 
 
 class NotRunning(HaftError):
-    """No daemon answers at the socket; the command line shows `remedy` behind the message."""
+    """No daemon answers at the socket; the command line shows `remedy` after the message."""
 
     def __init__(self, message: str = "", *, remedy: str = "") -> None:
         super().__init__(message)
@@ -98,8 +98,8 @@ class VersionMismatch(ProtocolFault):
         their_version = "another version" if protocol is None else f"version {protocol}"
         self.daemon = daemon
         super().__init__(
-            f"{daemon} speaks {their_version} of the protocol, and this haft version {own}; `haft stop` ends it with "
-            "all that it runs, and the next command starts the one that belongs to this haft"
+            f"{daemon} speaks {their_version} of the protocol, and this haft version {own}; `haft stop` ends it and "
+            "everything that it runs, and the next command starts the daemon of this haft"
         )
         self.protocol = protocol
         self.version = version

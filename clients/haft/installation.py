@@ -29,7 +29,7 @@ _PACKAGES = ("haft", "haft_protocol", "haftd")
 _REQUIRED_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _METADATA = ("METADATA", "entry_points.txt")
 
-# A `#!` line holds no path with a blank or of more than 127 bytes. Line 2 is a command to `sh` and
+# A `#!` line cannot have a path with a space or of more than 127 bytes. Line 2 is a command to `sh` and
 # a string to Python.
 _SCRIPT = """\
 #!/bin/sh
@@ -147,7 +147,7 @@ _IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc")
 def _closure(name: str, seen: set[str] | None = None) -> Iterator[Distribution]:
     """Yield the distribution and its requirements; a marker ruled out an uninstalled one."""
     seen = set() if seen is None else seen
-    # Before the lookup, as each attribute parses the metadata anew.
+    # Before the lookup, as each attribute parses the metadata again.
     key = re.sub(r"[-_.]+", "-", name).lower()
     if key in seen:
         return
@@ -192,7 +192,7 @@ def _digest(required: list[Distribution]) -> str:
 def _copy_distribution(package: Distribution, site: Path) -> None:
     name = package.name
     if package.files is None:
-        raise CopyFailed(f"the package {name} does not say which files it has installed")
+        raise CopyFailed(f"the package {name} does not list its installed files")
     for file in package.files:
         is_own = name == _DISTRIBUTION and file.name not in _METADATA
         if is_own or file.is_absolute() or ".." in file.parts or "__pycache__" in file.parts:

@@ -27,7 +27,7 @@ class JsonExchange(Exchange):
             for message in decoded if isinstance(decoded, list) else [decoded]:
                 self._sort(message, arrived)
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as fault:
-            raise ProtocolFault("what answers at the socket does not speak JSON-RPC") from fault
+            raise ProtocolFault("the server at the socket does not speak JSON-RPC") from fault
 
     def _sort(self, message: Any, arrived: list[int]) -> None:
         number = message.get("id")
@@ -38,7 +38,7 @@ class JsonExchange(Exchange):
         elif (error := message.get("error")) is not None:
             text, code = error.get("message", ""), error["code"]
             if not isinstance(code, int) or not isinstance(text, str):
-                raise TypeError("an error has a number and a text")
+                raise TypeError("an error must have a numeric code and a string message")
             self._keep(number, remote_error(code, text, error.get("data")), arrived)
         else:
             self._keep(number, encode(message.get("result")), arrived)

@@ -53,20 +53,18 @@ def decode(method: str, result: Raw | bytes) -> Any:
     try:
         return decoder.decode(result)
     except msgspec.MsgspecError as fault:
-        raise ProtocolFault(f"the reply to `{method}` is not what it should be: {fault}") from fault
+        raise ProtocolFault(f"the reply to `{method}` is invalid: {fault}") from fault
 
 
 def handle_infos(listed: HandlesListResult) -> tuple[HandleInfo, ...]:
-    """Type the listed handles: on the wire a state's fields stand beside the handle's."""
+    """Type the listed handles: on the wire a state's fields are beside the handle's."""
     try:
         return tuple(
             msgspec.convert({**entry, "state": {"content": "", **entry}}, HandleInfo)
             for entry in listed.handles
         )
     except msgspec.ValidationError as fault:
-        raise ProtocolFault(
-            f"the reply to `handles/list` is not what it should be: {fault}"
-        ) from fault
+        raise ProtocolFault(f"the reply to `handles/list` is invalid: {fault}") from fault
 
 
 def ids(names: Iterable[str]) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
+from haft_protocol.shortening import shorten
+
 from .addresses import Ssh
 
 CONNECT_S = 10
@@ -39,7 +41,7 @@ def ssh_command(
 ) -> list[str]:
     """Return the command; `control` is the socket of the shared connection, or None.
 
-    ssh takes the first value of an option, so those of `program` come before these.
+    ssh takes the first value of an option, so the options of `program` come before these.
     """
     shared = (
         ("ControlMaster=no", "ControlPath=none")
@@ -102,7 +104,7 @@ def explain(address: Ssh, status: int, errors: str) -> str:
 
 def _explain_haft(name: str, status: int, last: str) -> str:
     if status == 2 and "unrecognized arguments" in last:
-        return f"`haft` on {name} is of another version; install the same one as here"
+        return f"`haft` on {name} is a different version; install the same version as here"
     message = last.removeprefix("haft connect: ")
     return f"on {name}: {message}" if message else f"`haft` on {name} ended with status {status}"
 
@@ -145,7 +147,7 @@ _SIGNS = (
 def _last_line(errors: str) -> str:
     lines = ["".join(c if c.isprintable() else " " for c in line) for line in errors.splitlines()]
     full = [line.strip() for line in lines if line.strip()]
-    return full[-1][:300].rstrip(".") if full else ""
+    return shorten(full[-1].rstrip("."), 300) if full else ""
 
 
 def _escaped(path: str) -> str:

@@ -47,7 +47,7 @@ class Style:
 
     @property
     def is_drawn_through(self) -> bool:
-        """True if a blank is visible."""
+        """True if a space is visible."""
         return not self.flags.isdisjoint(("underline", "strike"))
 
 

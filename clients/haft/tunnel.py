@@ -165,7 +165,7 @@ def _spawn(command: list[str], words: Callable[[int, str], str]) -> Tunnel:
     except OSError as fault:
         ours.close()
         os.close(errors)
-        remedy = "; install OpenSSH's client, or name it by HAFT_SSH" if fault.errno == 2 else ""
+        remedy = "; install the OpenSSH client, or name it in HAFT_SSH" if fault.errno == 2 else ""
         raise Unreachable(
             f"the program {command[0]!r} cannot be run: {os.strerror(fault.errno or 0)}{remedy}"
         ) from None
@@ -195,8 +195,8 @@ def _take_announcement(tunnel: Tunnel, address: Remote, timeout: float) -> None:
         received += data
         if len(received) > _MAX_NOISE:
             raise ProtocolFault(
-                f"{address.name} answers with {_MAX_NOISE >> 10} KiB of other text in the place of haft's line; "
-                "make its login shell print nothing where it has no terminal"
+                f"{address.name} answers with {_MAX_NOISE >> 10} KiB of other text instead of haft's line; "
+                "its login shell must print nothing when it has no terminal"
             )
     tunnel.settimeout(None)
     if announced.protocol != PROTOCOL:
@@ -210,7 +210,7 @@ def _announced(received: bytearray) -> Announcement | None:
     if not received.endswith(b"\n"):
         return None
     line = received[:-1].rpartition(b"\n")[2]
-    # Behind an unfinished line of the shell, too.
+    # Also after an unfinished line of the shell.
     begin = line.rfind(b'{"haft":')
     try:
         return msgspec.json.decode(line[begin:], type=Announcement) if begin >= 0 else None

@@ -72,7 +72,7 @@ class AbsentManager(UserManager):
         return cls({"XDG_RUNTIME_DIR": f"/run/user/{os.getuid()}", **env})
 
     def call(self, *words: str) -> None:
-        raise AssertionError("a dry run calls nothing")
+        raise AssertionError(f"systemctl was called in a dry run: {words}")
 
     def properties(self, unit: str, *names: str) -> dict[str, str]:
         return {}

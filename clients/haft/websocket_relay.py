@@ -89,7 +89,7 @@ def main() -> int:
     try:
         address = parse_address(sys.argv[1])
         if not isinstance(address, WebSocket):
-            raise InvalidAddress("the relay wants an address with ws:// or wss://")
+            raise InvalidAddress("the relay needs an address with ws:// or wss://")
         trio.run(_Relay(address, read_secrets(address, os.environ)).run)
     except HaftError as fault:
         print(fault, file=sys.stderr)
@@ -102,13 +102,13 @@ def main() -> int:
 def read_secrets(address: WebSocket, env: Mapping[str, str]) -> Secrets:
     """Read the token and the key of the daemon's proof. Raises `Unreachable`.
 
-    Only this machine's own daemon is sent the token beside the local socket.
+    The token beside the local socket is sent only to a daemon on this machine.
     """
     named = path = env.get("HAFT_TOKEN_FILE")
     if not path and not address.is_loopback:
         raise Unreachable(
-            f"the token for {address.name} is not known: copy the files `token` and `proof-key` that lie beside the "
-            "socket there into a folder of your own, and name the first by HAFT_TOKEN_FILE"
+            f"the token for {address.name} is not known: copy the files `token` and `proof-key` from beside the "
+            "socket there into a folder of yours, and set HAFT_TOKEN_FILE to the path of the first"
         )
     if not path:
         try:
@@ -118,8 +118,8 @@ def read_secrets(address: WebSocket, env: Mapping[str, str]) -> Secrets:
             raise InvalidAddress(str(fault)) from None
     # A copy is missing because it was not made, or is named wrongly; the file of this machine because of the daemon.
     missing = (
-        "HAFT_TOKEN_FILE names the copy of `token`, beside which that of `proof-key` lies: copy both from the machine of "
-        "the daemon, where they lie beside its socket"
+        "HAFT_TOKEN_FILE names a copy of `token`, with a copy of `proof-key` beside it: copy both from the machine of "
+        "the daemon, where they are beside its socket"
         if named
         else "the daemon makes it while it listens on a WebSocket (`[websocket] port` in its configuration)"
     )
@@ -128,7 +128,7 @@ def read_secrets(address: WebSocket, env: Mapping[str, str]) -> Secrets:
 
 
 def _read_secret(path: Path, missing: str) -> str:
-    """Read a secret; `missing` ends the error where there is no such file. Raises `Unreachable`."""
+    """Read a secret; `missing` ends the error for a missing file. Raises `Unreachable`."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
@@ -141,14 +141,14 @@ def _read_secret(path: Path, missing: str) -> str:
     except OSError as fault:
         raise Unreachable(f"{path} cannot be read: {os.strerror(fault.errno or 0)}") from None
     if status.st_uid not in (os.getuid(), 0) or stat.S_IMODE(status.st_mode) & 0o077:
-        raise Unreachable(f"{path} is open to other users; take it from them: `chmod 600 {path}`")
+        raise Unreachable(f"{path} can be read by other users; run `chmod 600 {path}`")
     if not text or not (text.isascii() and text.isprintable()):
-        raise Unreachable(f"{path} holds no token; copy it anew")
+        raise Unreachable(f"{path} holds no token; copy it again")
     return text
 
 
 class _NoHttp(HandshakeError):
-    """The peer's first bytes are no reply of HTTP."""
+    """The peer's first bytes are not an HTTP response."""
 
 
 class _Upgrade(trio.abc.Stream):
@@ -273,8 +273,8 @@ class _Relay:
         ).hexdigest()
         if proof is None or not hmac.compare_digest(proof.encode(), expected.encode()):
             raise Unreachable(
-                f"{self._address.name} has not proven to be the daemon of this proof-key, so no request was sent; "
-                "if the daemon was started anew, copy `token` and `proof-key` again"
+                f"{self._address.name} did not prove that it is the daemon of this proof-key, so no request was sent; "
+                "if the daemon has been restarted, copy `token` and `proof-key` again"
             )
 
     async def _join(self, connection: WebSocketConnection) -> None:
@@ -358,7 +358,7 @@ class _Relay:
                 with trio.move_on_after(_ALIVE_S) as pong:
                     await connection.ping()
                 if pong.cancelled_caught:
-                    self._fault = Unreachable(f"{self._address.name} does not answer any more")
+                    self._fault = Unreachable(f"{self._address.name} no longer answers")
                     done.cancel()
                     return
 
@@ -370,17 +370,17 @@ class _Relay:
             case ConnectionTimeout():
                 words = f"{name} did not answer within {_CONNECT_S:.0f} s"
             case ConnectionRejected(status_code=code) if code == _UNAUTHORIZED:
-                words = f"{name} refuses the token; the daemon makes another one at each start: copy it anew"
+                words = f"{name} refuses the token; the daemon makes a new one at each start: copy it again"
             case ConnectionRejected(status_code=code) if code == _FORBIDDEN:
-                words = f"{name} refuses the name of the machine: add it, with the port, to `[websocket] hosts` of its configuration"
+                words = f"{name} refuses the name of the machine: add it with the port to `[websocket] hosts` of its configuration"
             case ConnectionRejected(status_code=code):
-                words = f"what answers at {name} is no haftd: HTTP status {code}"
+                words = f"the server at {name} is not haftd: HTTP status {code}"
             case ConnectionClosed():
                 words = f"{name} closed the connection"
             case _NoHttp() | h11.ProtocolError():
-                words = f"what answers at {name} is no haftd: it speaks another protocol"
+                words = f"the server at {name} is not haftd: it speaks another protocol"
             case HandshakeError() | OSError() | trio.BrokenResourceError():
-                reason = first_reason(fault) or "what answers there is no WebSocket"
+                reason = first_reason(fault) or "the server does not speak WebSocket"
                 words = f"{name} cannot be reached: {reason}"
             case _:
                 raise fault

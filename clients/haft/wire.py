@@ -53,7 +53,7 @@ class Conversation(Exchange):
         try:
             messages = _BATCH.decode(line) if line.startswith(b"[") else [_MESSAGE.decode(line)]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as fault:
-            raise ProtocolFault("what answers at the socket does not speak JSON-RPC") from fault
+            raise ProtocolFault("the server at the socket does not speak JSON-RPC") from fault
         for message in messages:
             self._sort(message, arrived)
 

@@ -97,5 +97,5 @@ def test_an_option_precedes_the_environment_and_a_host_a_socket(
 
 
 def test_a_wrong_port_is_shown() -> None:
-    with pytest.raises(InvalidAddress, match="HAFT_HOST has 'notaport' behind the colon"):
+    with pytest.raises(InvalidAddress, match="HAFT_HOST has 'notaport' after the colon"):
         parse_address("ssh://me@box:notaport", "HAFT_HOST")

@@ -161,7 +161,7 @@ def test_an_impossible_answer_is_a_usage_error(
 
 def test_an_unknown_id_has_the_status_of_every_unknown_id(desk: Desk) -> None:
     status, out, err = desk.haft("answer", "nobody", "yes")
-    assert (status, out) == (4, "") and "there is no open question of 'nobody'" in err
+    assert (status, out) == (4, "") and "'nobody' has no open question" in err
     status, out, _ = desk.haft("--json", "answer", "nobody", "yes")
     assert status == 4 and json.loads(out)["error"]["kind"] == "unknown_id"
 
@@ -180,7 +180,7 @@ def test_an_answer_to_a_handle_that_has_asked_nothing_names_the_wait_for_its_que
     assert desk.haft("answer", "l", "yes")[0] == 0
     assert desk.client.call("fetch", id="l", wait="stopped")["result"] == "fine"
     status, _, err = desk.haft("answer", "l", "yes")
-    assert status == 4 and "'l' has ended and asks nothing" in err
+    assert status == 4 and "'l' has ended and has no question" in err
 
 
 def test_an_answer_to_a_handle_that_awaits_approval_names_the_decision(desk: Desk) -> None:
@@ -234,7 +234,7 @@ def test_input_and_an_attach_of_a_handle_that_asks_name_the_answer(
     command = f"answer it: `haft --session work answer {id}{value}`"
     status, out, err = desk.haft("--session", "work", "apply", id, "--line", "yes")
     assert (status, out) == (4, "")
-    assert "the handle asks a question, and typed input is no answer" in err
+    assert "the handle asks a question, and typed input does not answer it" in err
     assert err.endswith(f"the question is still open; {command}\n") and "`input`" not in err
     person = desk.terminal("--color", "never", "--session", "work", "attach", id)
     person.expect(pexpect.EOF)
@@ -265,7 +265,7 @@ def test_typed_input_answers_only_the_question_shown(desk: Desk) -> None:
     person.expect_exact("first? [text]")
     desk.client.call("apply", id="two", input="quicker", wait="input")
     person.sendline("slower")
-    person.expect_exact("does not ask the question 'first' now")
+    person.expect_exact("is not asking the question 'first'")
     person.expect(pexpect.EOF)
     assert desk.client.call("fetch", id="two")["question"]["id"] == "second"
     desk.client.call("abort", id="two")

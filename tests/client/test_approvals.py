@@ -105,7 +105,7 @@ def test_approvals_are_listed_and_decided_from_any_session(desk: Desk) -> None:
     assert desk.haft("approve", listed["approval_id"], "--allow")[0] == 0
     assert desk.wire.finish(number)["result"] == "hello\n"
     status, _, err = desk.haft("approve", listed["approval_id"], "--allow")
-    assert status == 4 and "nothing awaits approval under" in err
+    assert status == 4 and "awaits approval; `haft approvals`" in err
 
 
 def test_a_spawn_that_waits_for_nothing_leaves_the_start_to_be_approved(desk: Desk) -> None:
@@ -207,9 +207,9 @@ def test_a_wrong_key_at_a_terminal_is_asked_for_again(desk: Desk) -> None:
     number = desk.begin("again")
     person = desk.terminal("approve", "again")
     person.sendline("")
-    person.expect_exact("nothing was decided: a decision is y, n or s; ? explains the choices")
+    person.expect_exact("nothing was decided: answer y, n or s; ? explains the choices")
     person.sendline("?")
-    person.expect_exact("no, n: it is not done, and the call fails")
+    person.expect_exact("no, n: do not do it; the call fails")
     person.sendline("q")
     person.expect_exact("; ? explains the choices")
     person.sendline("skip")
@@ -259,7 +259,7 @@ def test_a_result_review_is_decided_the_same_way(desk: Desk) -> None:
     person.expect_exact("a\\u202eb")
     person.sendline("s")
     person.expect(pexpect.EOF)
-    assert "was not handed out" in desk.wire.finish(number)["result"]
+    assert "was not released" in desk.wire.finish(number)["result"]
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_an_interrupted_input_that_awaits_approval_is_withdrawn(desk: Desk) -> N
     person.expect_exact("kept runs on")
     person.expect(pexpect.EOF)
     status, _, err = desk.haft("approve", "kept", "--allow")
-    assert status == 4 and "nothing awaits approval under 'kept'" in err
+    assert status == 4 and "no action 'kept' awaits approval" in err
     assert desk.wire.call("abort", session="work", id="kept")["state"] == "stopped"
 
 

@@ -74,14 +74,14 @@ def test_comments_and_unknown_events_are_no_errors() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"", "line 1 is no JSON"),
-        (b"[]", "line 1: an object is needed"),
-        (b'{"version":1}', "line 1: an asciicast of version 2 or 3 is needed, not 1"),
+        (b"", "line 1 is not valid JSON"),
+        (b"[]", "line 1: it must be an object"),
+        (b'{"version":1}', "line 1: it must be an asciicast of version 2 or 3, not 1"),
         (
             b'{"version":3,"term":{"cols":"x"}}',
-            "line 1: the terminal's size (cols, rows) is missing",
+            "line 1: the size of the terminal (cols, rows) is missing",
         ),
-        (b'{"version":2}', "line 1: the terminal's size (width, height) is missing"),
+        (b'{"version":2}', "line 1: the size of the terminal (width, height) is missing"),
     ],
 )
 def test_a_wrong_header_is_named(line: bytes, message: str) -> None:

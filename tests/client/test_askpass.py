@@ -54,7 +54,7 @@ def test_an_unknown_peer_is_sent_nothing(
     peer(monkeypatch, mine=1000, theirs=1001)
     assert askpass.main() == 1
     out, err = capfd.readouterr()
-    assert out == "" and "belongs to the user with the number 1001" in err
+    assert out == "" and "belongs to the user with uid 1001" in err
     assert sent.get(timeout=20) == b""
 
 

@@ -121,7 +121,7 @@ def test_a_client_that_loses_the_race_connects_to_the_winner(
     [
         ('{"event": "the configuration\\nis wrong", "level": "error"}', "configuration is wrong"),
         ('{"event": "no start", "reason": "no room"}', "no start: no room"),
-        ("Traceback\nImportError: no haftd", "it said: ImportError: no haftd"),
+        ("Traceback\nImportError: no haftd", "its last message: ImportError: no haftd"),
     ],
 )
 def test_a_daemon_that_fails_at_start_is_reported_at_once_with_its_stderr(

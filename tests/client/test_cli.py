@@ -209,7 +209,7 @@ def test_an_answer_without_a_question_is_refused_with_a_hint(serve: Serve, capsy
                 result=None,
                 error={"message": "No network\nhere", "trace": ["at x"], "transient": True},
             ),
-            "a: stopped, failed: No network here (may work if tried again), 1.2 s\n  at x",
+            "a: stopped, failed: No network here (may succeed if tried again), 1.2 s\n  at x",
             1,
         ),
         (
@@ -505,7 +505,7 @@ def test_command_without_a_terminal_names_itself_and_an_alternative(
     serve(lambda request, peer: running())
     assert main(words) == 2
     err = capsys.readouterr().err
-    assert f"haft {words[0]}: {words[0]} wants a terminal as its standard input; " in err
+    assert f"haft {words[0]}: {words[0]} needs a terminal as its standard input; " in err
     assert alternative in err
 
 
@@ -520,7 +520,7 @@ def test_tools_takes_a_providers_dialect_and_reports_omissions(
     assert daemon.calls("tools/list")[0]["style"] == "flat"
     assert main(["tools", "--provider", "nobody"]) == 2
     assert main(["tools", "x"]) == 2
-    assert "'x' is left out: " in capsys.readouterr().err
+    assert "'x' is not loaded: " in capsys.readouterr().err
 
 
 def test_a_refusal_is_one_line_with_status_4_and_an_error_document(

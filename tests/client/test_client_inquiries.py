@@ -194,7 +194,7 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
         },
     ),
 ]
-NO_ANSWER = {"code": -32603, "message": "This client has failed to find an answer."}
+NO_ANSWER = {"code": -32603, "message": "This client failed while it was looking for an answer."}
 
 
 @pytest.mark.parametrize(("method", "params"), ASKED)

@@ -104,7 +104,7 @@ async def test_a_failed_program_is_no_reply_of_its_own_and_ends_serving() -> Non
         assert not requests.take(3, "m", Raw(b"{}"))
 
     sent, requests = await served(server, nothing_more)
-    assert sent.replies == {1: (-32603, "This client has failed to find an answer.")}
+    assert sent.replies == {1: (-32603, "This client failed while it was looking for an answer.")}
     assert requests.fault is fault and requests.block.cancel_called
 
 

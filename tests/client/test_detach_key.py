@@ -34,7 +34,7 @@ def test_an_impossible_detach_key_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(["attach", "a", "--detach-key", "C-m"]) == 2
-    assert "--detach-key takes a key with Ctrl" in capsys.readouterr().err
+    assert "--detach-key must be a key with Ctrl" in capsys.readouterr().err
     monkeypatch.setenv("HAFT_DETACH_KEY", "x")
     assert main(["attach", "a"]) == 2
-    assert "HAFT_DETACH_KEY takes a key with Ctrl" in capsys.readouterr().err
+    assert "HAFT_DETACH_KEY must be a key with Ctrl" in capsys.readouterr().err

@@ -87,7 +87,7 @@ def test_each_fault_is_reported_with_its_remedy(
     assert main(["doctor", "--json"]) == 1
     found = findings(capsys)
     assert found["runtime folder"][0] == "problem"
-    assert found["definitions"][2] == "mend it, then `haft reload`"
+    assert found["definitions"][2] == "fix it, then run `haft reload`"
     assert found["runtime folder"][2] == f"chmod go-w {short_tmp}"
     assert found["version"] == (
         "problem",
@@ -109,7 +109,7 @@ def test_folders_of_another_owner_are_problems(
     monkeypatch.setenv("XDG_STATE_HOME", str(short_tmp))
     assert main(["doctor", "--json"]) == 3
     found = findings(capsys)
-    assert found["runtime folder"][:2] == ("problem", f"{short_tmp}/link is no folder")
+    assert found["runtime folder"][:2] == ("problem", f"{short_tmp}/link is not a folder")
     assert found["state folder"] == ("ok", f"{short_tmp}/haft will be made", "")
     assert found["daemon"][0] == "note"
 
@@ -130,8 +130,8 @@ def test_without_a_daemon_an_invalid_toml_file_is_named(
     (tools / "wrong.toml").write_text("[tools")
     assert main(["doctor", "--json"]) == 3
     level, message, advice = findings(capsys)["definitions"]
-    assert (level, advice) == ("problem", "mend it: haftd leaves it out")
-    assert message.startswith(f"{tools}/wrong.toml: it is not TOML: ")
+    assert (level, advice) == ("problem", "fix it: haftd ignores it")
+    assert message.startswith(f"{tools}/wrong.toml: it is not valid TOML: ")
 
 
 def test_a_state_folder_may_be_a_symlink(
@@ -277,7 +277,7 @@ def test_a_suspended_daemon_is_named_with_the_signal_that_resumes_it(
         os.kill(pid, signal.SIGSTOP)
         assert main(["doctor", "--json"]) == 1
         level, message, advice = findings(capsys)["daemon"]
-        assert (level, advice) == ("problem", f"`kill -CONT {pid}` lets it go on")
+        assert (level, advice) == ("problem", f"`kill -CONT {pid}` continues it")
         assert message.startswith(f"haftd (pid {pid}) is suspended")
         monkeypatch.setattr(version, "_PATIENCE_S", 0.2)
         assert main(["version"]) == 0
@@ -328,7 +328,7 @@ def test_the_first_fault_of_the_units_is_reported(
     elif not is_there:
         words = f"its file {path} is gone"
     elif pid == 8:
-        words = "the daemon that answers (pid 8) is not that of haftd.service"
+        words = "the daemon that answers (pid 8) is not the daemon of haftd.service"
     elif service == "failed":
         words = "haftd.service has failed (signal)"
     else:

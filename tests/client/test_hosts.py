@@ -171,4 +171,4 @@ def test_a_wrong_address_is_reported_with_its_source(
 @pytest.mark.parametrize("limit", ["0", "-1", "1e3", "9" * 30, ""])
 def test_a_time_limit_is_a_whole_number_of_milliseconds(capsys: Capture, limit: str) -> None:
     assert main(["hosts", f"--timeout-ms={limit}"]) == 2
-    assert "it takes a whole number from 1 to 2,000,000,000" in capsys.readouterr().err
+    assert "it must be a whole number from 1 to 2,000,000,000" in capsys.readouterr().err

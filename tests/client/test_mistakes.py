@@ -31,14 +31,17 @@ def _type(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     [
         (
             "apply s1 echo hi",
-            "haft apply: apply takes one ANSWER; to type a line: --line 'echo hi'",
+            "haft apply: apply takes one ANSWER; to type a line, use --line 'echo hi'",
         ),
-        ("apply s1 ls -la", "haft apply: apply takes one ANSWER; to type a line: --line 'ls -la'"),
+        (
+            "apply s1 ls -la",
+            "haft apply: apply takes one ANSWER; to type a line, use --line 'ls -la'",
+        ),
         (
             "apply s1 --line -x",
-            "haft apply: --line has no value; one that begins with a dash: --line=-x",
+            "haft apply: --line needs a value; for one that begins with a dash write --line=-x",
         ),
-        ("apply s1 --line --eof", "haft apply: --line wants a value"),
+        ("apply s1 --line --eof", "haft apply: --line needs a value"),
         ("fetch s1 more", "haft fetch: unrecognized arguments: more"),
         ("fetch s1 --fast", "haft fetch: unrecognized arguments: --fast"),
         ("spawn run --id x ls -la", "haft spawn: write the command after --, as in: -- ls -la"),
@@ -69,30 +72,39 @@ def _type(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
         ),
         (
             "logs a -n x",
-            "haft logs: argument -n/--tail/--last: it takes a whole number from 0 to 2,000,000,000, not 'x'",
+            "haft logs: argument -n/--tail/--last: it must be a whole number from 0 to 2,000,000,000, not 'x'",
         ),
         (
             "await a --timeout-secs nan",
-            "haft await: argument --timeout-secs: it takes seconds, as in 90 or 0.5, not 'nan'",
+            "haft await: argument --timeout-secs: it must be a number of seconds such as 90 or 0.5, not 'nan'",
         ),
         (
             "stop web db",
-            "haft stop: stop ends the daemon and all handles; single ones: haft abort web db",
+            "haft stop: stop ends the daemon and all handles; to end single handles: haft abort web db",
         ),
-        ("status web", "haft status: status is the daemon's; that of a handle: haft fetch web"),
+        (
+            "status web",
+            "haft status: status shows the daemon's; for the status of a handle: haft fetch web",
+        ),
         (
             "play a --speed fast",
-            "haft play: argument --speed: it takes a number, as in 2 or 0.5, not 'fast'",
+            "haft play: argument --speed: it must be a number such as 2 or 0.5, not 'fast'",
         ),
-        ("shell --id mine", "haft shell: the handle's name stands alone, as in: haft shell mine"),
-        ("shell --id=mine", "haft shell: the handle's name stands alone, as in: haft shell mine"),
+        (
+            "shell --id mine",
+            "haft shell: give the handle's name without an option, as in: haft shell mine",
+        ),
+        (
+            "shell --id=mine",
+            "haft shell: give the handle's name without an option, as in: haft shell mine",
+        ),
         (
             "mcp install zed --dry-run",
-            "haft mcp: an entry is shown and not written by --print, as in: haft mcp --print zed",
+            "haft mcp: to show an entry without writing it, use --print: haft mcp --print zed",
         ),
         (
             "spawn run --id -x",
-            "haft spawn: a handle's name begins with a letter or a digit, so '-x' is none",
+            "haft spawn: '-x' is not a handle: a handle's name begins with a letter or a digit",
         ),
         (
             "spawn server -e A=1",
@@ -125,9 +137,9 @@ def test_an_invalid_command_line_is_answered_with_the_correct_one(
 @pytest.mark.parametrize(
     ("words", "output"),
     [
-        ("--cwd /tmp -- ls", "the folder is given by --root, as in: haft run --root /tmp -- ls"),
-        ("--cwd=/tmp ls", "the folder is given by --root, as in: haft run --root /tmp -- ls"),
-        ("-w", "the folder is given by --root, as in: haft run --root FOLDER -- COMMAND"),
+        ("--cwd /tmp -- ls", "give the folder with --root, as in: haft run --root /tmp -- ls"),
+        ("--cwd=/tmp ls", "give the folder with --root, as in: haft run --root /tmp -- ls"),
+        ("-w", "give the folder with --root, as in: haft run --root FOLDER -- COMMAND"),
         ("-e A=1 ls -l", "to set variables, use env: haft run -- env A=1 ls -l"),
         ("--env A=1 -- ls", "to set variables, use env: haft run -- env A=1 ls"),
     ],
@@ -200,7 +212,7 @@ def test_a_secret_for_a_question_that_wants_none_is_refused(serve: Serve, capsys
     daemon = serve(lambda request, peer: running("a", question=question) | {"state": "waiting"})
     assert main(["apply", "a", "canary", "--secret"]) == 2
     err = capsys.readouterr().err
-    assert "asks for no secret" in err and "canary" not in err
+    assert "does not ask for a secret" in err and "canary" not in err
     assert daemon.calls("apply") == []
 
 
@@ -248,11 +260,11 @@ def test_messages_use_the_command_lines_terms(serve: Serve, capsys: Capture) -> 
         ("`input.keys` names no key", "`--keys` names no key"),
         (
             "arguments: give exactly one of `argv`, `command`.",
-            "arguments: give a command after `--`, or a script by `--arg command=…`.",
+            "arguments: give a command after `--`, or a script with `--arg command=…`.",
         ),
         (
             "arguments: give exactly one of `argv`, `command`; it has `argv` and `command`.",
-            "arguments: give a command after `--`, or a script by `--arg command=…`; both are given.",
+            "arguments: give a command after `--`, or a script with `--arg command=…`; both are given.",
         ),
         ("`args.path` is missing", "`--arg path` is missing"),
         ("`view` is `screen`, `call_id`", "`--view` is `screen`, `--call-id`"),
@@ -361,7 +373,7 @@ def test_an_empty_name_is_not_taken_for_none(
     """A script whose variable is not set would else end the handles of another session, or machine."""
     daemon = serve(lambda request, peer: running("a"))
     assert main(words) == (125 if words[0] == "run" else 2)
-    assert "it is empty; name something" in capsys.readouterr().err
+    assert "it is empty; give a value" in capsys.readouterr().err
     assert not daemon.requests
 
 
@@ -403,7 +415,7 @@ def test_only_a_start_needs_the_working_folder(
     (tmp_path / "gone").rmdir()
     assert main(["ps"]) == 0
     assert main(["spawn", "run"]) == 2
-    assert "the folder this runs in is gone" in capsys.readouterr().err
+    assert "the current folder is gone" in capsys.readouterr().err
     assert not daemon.calls("spawn")
 
 
@@ -568,9 +580,9 @@ def test_a_file_that_is_no_recording_is_named_with_the_reason(
     for name, message in (
         (
             "build",
-            "there is no file 'build'; a handle of this name is shown by: haft record build | haft play -",
+            "there is no file 'build'; to play a handle of this name: haft record build | haft play -",
         ),
-        ("text", "'text' is no recording (asciicast): line 1 is no JSON"),
+        ("text", "'text' is not a recording (asciicast): line 1 is not valid JSON"),
         ("no/file", "there is no file 'no/file'\n"),
         (".", "'.' cannot be read: Is a directory"),
         ("a\0b", "'a\\x00b' cannot be read: embedded null byte"),
@@ -650,7 +662,7 @@ def test_a_text_that_is_not_utf8_is_a_usage_error(serve: Serve, capsys: Capture)
             ["fetch", "a", "b\udcff"],
             "haft fetch: unrecognized arguments: b\\xff; see `haft fetch --help`\n",
         ),
-        (["record", "a", "--title", "x\udce9"], "haft record: a text is not UTF-8: 'x\\xe9'\n"),
+        (["record", "a", "--title", "x\udce9"], "haft record: this text is not UTF-8: 'x\\xe9'\n"),
     ):
         assert main(words) == 2
         assert capsys.readouterr().err == message

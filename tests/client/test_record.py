@@ -139,7 +139,10 @@ def test_a_longest_pause_shortens_the_playback(
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("", "line 1 is no JSON"), ('{"version":2,"width":1,"height":1}\nx', "line 2 is no JSON")],
+    [
+        ("", "line 1 is not valid JSON"),
+        ('{"version":2,"width":1,"height":1}\nx', "line 2 is not valid JSON"),
+    ],
 )
 def test_what_is_no_recording_is_named(
     shared_daemon: RunningDaemon, tmp_path: Path, text: str, message: str
@@ -155,8 +158,8 @@ V2 = '{"version": 2, "width": 80, "height": 24}\n'
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (V2 + '[1e10, "o", "x"]', "line 2: an event is"),
-        (V2 + "[" * 100_000, "line 2 is no JSON"),
+        (V2 + '[1e10, "o", "x"]', "line 2: an event must be"),
+        (V2 + "[" * 100_000, "line 2 is not valid JSON"),
         (V2 + " " * (MAX_LINE + 1), "line 2 is longer than 16 MiB"),
     ],
     ids=["time", "nesting", "length"],

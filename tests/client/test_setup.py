@@ -81,7 +81,7 @@ def test_a_dry_run_names_each_reason_of_a_refusal(
     assert main(["setup", "service", "--dry-run"]) == 0
     out, err = capsys.readouterr()
     assert "would:" in out
-    assert "would be refused: a program that haftd runs cannot change what runs haftd" in err
+    assert "would be refused: a program that haftd runs cannot change how haftd is run" in err
     assert "would be refused: no systemd user manager" in err
     assert main(["setup", "service"]) == 2
 
@@ -129,7 +129,7 @@ def test_setup_under_haftd_is_refused(
 ) -> None:
     monkeypatch.setenv("HAFT_HANDLE", "x")
     assert main(["setup", "service", "--yes"]) == 2
-    assert "a terminal of your own" in capsys.readouterr().err
+    assert "your own terminal" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("is_agreed", [False, True])

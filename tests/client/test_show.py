@@ -109,13 +109,13 @@ LEFT = (LeftBehind(7, "sleep 5"), LeftBehind(8, "x" * 61))
         (
             stopped(by="limit", error=LIMITED, exit=Exit(signal="TERM"), content=""),
             "signal TERM",
-            "stopped, signal TERM, ended by limit, failed: It was ended because it passed its limit `wall_s`, 1.2 s",
+            "stopped, signal TERM, ended by limit, failed: It was ended because it exceeded its limit `wall_s`, 1.2 s",
             "red",
         ),
         (
             stopped(error=AGAIN, exit=Exit(code=1), content=""),
             "exit 1",
-            "stopped, exit 1, failed: busy (may work if tried again), 1.2 s",
+            "stopped, exit 1, failed: busy (may succeed if tried again), 1.2 s",
             "red",
         ),
         (of(Running, content="", omitted=5), "running", "running, 1.2 s, 5 bytes left out", "dim"),

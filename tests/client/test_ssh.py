@@ -67,7 +67,7 @@ def test_the_command_passes_any_login_shell_in_words(shell: str, tmp_path: Path)
         (255, "", "it gave no reason"),
         (127, "sh: 1: exec: haft: not found\n", "uv tool install haftd"),
         (126, "sh: 1: exec: haft: Permission denied\n", "cannot be executed"),
-        (2, "haft connect: unrecognized arguments: --announce\n", "another version"),
+        (2, "haft connect: unrecognized arguments: --announce\n", "a different version"),
         (3, "haft connect: haftd is not running\n", "on me@box:2222: haftd is not running"),
         (-9, "", "ended with status -9"),
     ],

@@ -152,7 +152,7 @@ def test_a_removed_folder_is_reported(serve: Serve, short_tmp: Path) -> None:
         words = ["sh", "-c", script, "sh", *HAFT, *command.split()]
         done = subprocess.run(words, capture_output=True, text=True)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-        assert "the folder this runs in is gone" in done.stderr
+        assert "the current folder is gone" in done.stderr
 
 
 @pytest.mark.parametrize(

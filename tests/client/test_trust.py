@@ -77,7 +77,7 @@ def test_trust_shows_the_commands_and_scripts_confirm_with_yes(person: Person) -
     assert "runs: make -- '{{ tool.arguments.target }}'" in out
     assert 'env = {"CFLAGS":"-O2"}' in out and "asks first: never" in out
     assert "asks first: spawn: ask, call: ask" in out
-    assert "set -e \\u3164" in out and "(301 blanks) ; evil" in out and "(80 empty lines)" in out
+    assert "set -e \\u3164" in out and "(301 spaces) ; evil" in out and "(80 empty lines)" in out
     assert "\u202e" not in out and "\u3164" not in out and "\\u202e" in out
     assert "c.toml: it cannot be trusted" in out
     assert person.haft("trust", "--yes")[0] == 0
@@ -88,7 +88,7 @@ def test_trust_shows_the_commands_and_scripts_confirm_with_yes(person: Person) -
     assert str(person.root) in person.haft("trust", "--list")[1]
     assert f"trust {person.root}: a.toml, b.toml" in person.haft("audit")[1]
     status, out, err = person.haft("trust", "--revoke", str(person.root))
-    assert status == 0 and "not trusted any more" in err
+    assert status == 0 and "no longer trusted" in err
     assert "was not trusted" in person.haft("trust", "--revoke")[2]
     status, out, err = person.haft("tools")
     assert "build_it" not in out and "haft trust" in out
@@ -107,7 +107,7 @@ def test_changes_are_shown_and_unchanged_parts_are_short(person: Person) -> None
     status, out, err = person.haft("trust")
     assert status == 2 and "changed since it was trusted on 20" in out
     assert '- env = { CFLAGS = "-O2" }' in out and '+ env = { CFLAGS = "-O3" }' in out
-    assert "b.toml: it was trusted, and is not there any more" in out
+    assert "b.toml: it was trusted and no longer exists" in out
     (person.tools / "a.toml").write_bytes(TEXT.replace("\n", "\r\n").encode())
     assert "only the ends of its lines" in person.haft("trust")[1]
 
@@ -116,7 +116,7 @@ def test_only_a_yes_at_a_terminal_counts(person: Person) -> None:
     (person.tools / "a.toml").write_text(TEXT)
     for answer in ("", "n", "perhaps"):
         session = person.terminal()
-        session.expect_exact("trust this file, and let them run what is shown? [y/N]")
+        session.expect_exact("trust this file to run the commands shown? [y/N]")
         session.sendline(answer)
         session.expect_exact("nothing was trusted")
         session.expect(pexpect.EOF)
@@ -126,7 +126,7 @@ def test_only_a_yes_at_a_terminal_counts(person: Person) -> None:
     session.expect_exact("runs: make")
     session.expect_exact("[y/N]")
     session.sendline("y")
-    session.expect_exact("is trusted as it is shown")
+    session.expect_exact("is trusted as shown")
     session.expect(pexpect.EOF)
     session.close()
     assert session.exitstatus == 0 and "build_it" in person.haft("tools")[1]
@@ -138,7 +138,7 @@ def test_a_change_between_review_and_confirmation_is_refused(person: Person) -> 
     session.expect_exact("[y/N]")
     (person.tools / "a.toml").write_text(TEXT.replace("make", "evil"))
     session.sendline("y")
-    session.expect_exact("not as they were shown")
+    session.expect_exact("changed since they were shown")
     session.expect(pexpect.EOF)
     session.close()
     assert session.exitstatus == 4 and "build_it" not in person.haft("tools")[1]
@@ -177,4 +177,4 @@ def test_trust_works_from_a_subfolder_of_the_project(person: Person) -> None:
     status, output = haft("spawn", "--id", "w", "--wait", "stopped", "where")
     assert (status, output.splitlines()[0]) == (0, str(person.root))
     status, output = haft("trust", "--revoke")
-    assert (status, output.strip()) == (0, f"haft trust: {person.root} is not trusted any more")
+    assert (status, output.strip()) == (0, f"haft trust: {person.root} is no longer trusted")

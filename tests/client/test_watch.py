@@ -123,8 +123,8 @@ def test_the_handles_of_all_sessions_are_named_with_theirs(serve: Serve, capsys:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["("], "no regular expression"),
-        (["x", "--json"], "-1 only"),
+        (["("], "not a valid regular expression"),
+        (["x", "--json"], "needs -1"),
         (["x", "a", "--all"], "one session"),
     ],
 )

@@ -73,7 +73,7 @@ def test_a_file_that_is_no_secret_is_named(
 
 def test_a_copy_that_is_missing_is_to_be_copied(token: Path) -> None:
     token.unlink()
-    with pytest.raises(Unreachable, match=f"no file {token}: HAFT_TOKEN_FILE names the copy"):
+    with pytest.raises(Unreachable, match=f"no file {token}: HAFT_TOKEN_FILE names a copy"):
         read_secrets(THERE, {"HAFT_TOKEN_FILE": str(token)})
     env = {"XDG_RUNTIME_DIR": str(token.parent)}
     with pytest.raises(Unreachable, match="the daemon makes it while it listens on a WebSocket"):
@@ -186,7 +186,7 @@ def streams(monkeypatch: pytest.MonkeyPatch) -> Streams:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("proof-key", "has not proven"), ("token", "refuses the token")]
+    ("name", "words"), [("proof-key", "did not prove"), ("token", "refuses the token")]
 )
 async def test_a_wrong_secret_ends_the_connection_before_a_request(
     address: str, streams: Streams, listening: RunningDaemon, token: Path, name: str, words: str
@@ -330,6 +330,6 @@ async def test_a_daemon_that_answers_no_ping_is_left(
         with trio.fail_after(1_000):
             await relay._join(cast(Any, Silent()))
         assert trio.current_time() - began == pytest.approx((pongs + 2) * 15)
-        assert str(relay._fault) == "wss://box/ does not answer any more"
+        assert str(relay._fault) == "wss://box/ no longer answers"
     finally:
         await streams.close(relay)

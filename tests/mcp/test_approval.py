@@ -49,7 +49,7 @@ def test_neither_form_nor_tool_approves(
         # A program that the model starts is a client without the right to decide.
         command = f"{sys.executable} -m haft approve {number} --allow --session {session}"
         refusal = client.call("run", command=command, wait_s=50)
-        assert "cannot decide what waits for approval" in refusal
+        assert "cannot decide about an approval" in refusal
         assert "deployed" not in client.call("handle_read", id="d", until="now")
         wire.call("approvals/decide", approval_id=number, session=session, decision="allow")
     assert "deployed" in client.call("handle_read", id="d", view="all", until="stopped")

@@ -204,7 +204,7 @@ def test_a_missing_root_is_refused_at_the_start(
     home: Path, words: list[str], capsys: Capture
 ) -> None:
     assert main(["mcp", *words, "--root", str(home / "gone")]) == 2
-    assert f"--root is no folder: {home}/gone" in capsys.readouterr().err
+    assert f"--root is not a folder: {home}/gone" in capsys.readouterr().err
     assert list(home.iterdir()) == []
 
 

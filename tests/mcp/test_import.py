@@ -80,7 +80,7 @@ def test_servers_are_imported_and_their_secrets_are_not_shown(
         read_server(name, table)
     left_out = ("known", "haft", "mine", "off", "old", "plain", "window", "files.", "é", "none")
     for name in left_out:
-        assert f"{name} is left out: " in err
+        assert f"{name} is skipped: " in err
     assert Path(f"{config}.haft-backup").read_text() == COMMENTED
     assert config.stat().st_mode & 0o777 == 0o600
     # A second import finds nothing new.
@@ -169,7 +169,7 @@ def test_the_servers_of_the_project_win_over_those_of_the_user(
     assert {name: table["command"] for name, table in tables.items()} == {
         "all": ["a"], "both": ["site"], "own": ["b"],
     }  # fmt: skip
-    assert "off is left out: the host has it switched off" in capsys.readouterr().err
+    assert "off is skipped: the host has it switched off" in capsys.readouterr().err
     only = ServerImport(str(tmp_path / ".claude.json"), {"HOME": str(tmp_path)}, folder="/else")
     assert set(only.tables) == {"all", "both", "off"}
 
@@ -224,7 +224,7 @@ def test_a_server_that_asks_is_left_out_where_no_person_can_answer(
     assert main(["mcp", "import", str(source), "--yes"]) == 0
     assert set(tomllib.loads(config.read_text())["mcp"]) == {"plain"}
     assert (
-        "issues is left out: it asks for 'team'; import it in a terminal" in capsys.readouterr().err
+        "issues is skipped: it asks for 'team'; import it in a terminal" in capsys.readouterr().err
     )
 
 

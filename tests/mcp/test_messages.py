@@ -14,14 +14,18 @@ META = b'"_meta":{"io.modelcontextprotocol/protocolVersion":"v","progressToken":
 @pytest.mark.parametrize(
     ("line", "code", "why"),
     [
-        (b"{", -32700, "This line is no JSON."),
-        (b'{"method":"\xff"}', -32700, "This line is no JSON."),
-        (b'{"a":' * 100_000, -32700, "This line is no JSON."),
-        (b"5", -32600, "This is no JSON-RPC message."),
-        (b'{"method":5}', -32600, "This is no JSON-RPC message."),
-        (b'{"id":1,"method":"m"}', -32600, "This is no JSON-RPC 2.0 message."),
-        (b'{"jsonrpc":"1.0","id":1,"method":"m"}', -32600, "This is no JSON-RPC 2.0 message."),
-        (b'{"jsonrpc":"2.0","id":null,"method":"m"}', -32600, "This is no JSON-RPC 2.0 message."),
+        (b"{", -32700, "This line is not valid JSON."),
+        (b'{"method":"\xff"}', -32700, "This line is not valid JSON."),
+        (b'{"a":' * 100_000, -32700, "This line is not valid JSON."),
+        (b"5", -32600, "This is not a JSON-RPC message."),
+        (b'{"method":5}', -32600, "This is not a JSON-RPC message."),
+        (b'{"id":1,"method":"m"}', -32600, "This is not a JSON-RPC 2.0 message."),
+        (b'{"jsonrpc":"1.0","id":1,"method":"m"}', -32600, "This is not a JSON-RPC 2.0 message."),
+        (
+            b'{"jsonrpc":"2.0","id":null,"method":"m"}',
+            -32600,
+            "This is not a JSON-RPC 2.0 message.",
+        ),
         (b'{"jsonrpc":"2.0","id":1,"method":"m","params":5}', -32602, "The params are wrong: "),
     ],
 )

@@ -243,7 +243,7 @@ def test_the_action_surface_is_available(host: Open, era: type[Host]) -> None:
     assert text.startswith("[cat: running, ")
     taken = {"action": "spawn", "id": "cat", "command": "cat"}
     refused = client.request("tools/call", name="run", arguments=taken)
-    assert "end it first by `abort`" in refused["content"][0]["text"]
+    assert "end it first with `abort`" in refused["content"][0]["text"]
 
 
 def test_half_a_surrogate_pair_is_a_mark_and_the_request_is_answered(host: Open) -> None:

@@ -1,4 +1,4 @@
-"""`haft __complete`: the words that may stand at the cursor, for the completions of bash, zsh and
+"""`haft __complete`: the words that fit at the cursor, for the completions of bash, zsh and
 fish.
 
 The commands' own parsers give the options and arguments. Ids and other names come from a running

@@ -27,13 +27,13 @@ _SPECIAL = str.maketrans(
 )
 _ENVIRONMENT = (
     ("HAFT_HOST", "the address of a daemon on another machine"),
-    ("HAFT_SSH", "the ssh program and options of its own, in place of ssh"),
+    ("HAFT_SSH", "the ssh program with its options, instead of ssh"),
     ("HAFT_TOKEN_FILE", "the token of a daemon at a WebSocket"),
     ("HAFT_SOCKET", "the daemon's socket"),
-    ("HAFT_SESSION", "the session of commands that name none"),
-    ("XDG_RUNTIME_DIR", "its folder haft has the socket"),
+    ("HAFT_SESSION", "the session of commands without --session"),
+    ("XDG_RUNTIME_DIR", "the socket is in its folder haft"),
     ("XDG_CONFIG_HOME, XDG_STATE_HOME", "configuration; logs, trust and kept output"),
-    ("NO_COLOR", "not empty: no colours, unless --color has them"),
+    ("NO_COLOR", "if not empty: no colours without --color"),
 )
 
 
@@ -123,7 +123,7 @@ def _blocks(epilog: str) -> list[tuple[str, list[str]]]:
 
 
 def _prose(lines: Sequence[str]) -> Iterator[str]:
-    """Yield paragraphs; indented lines stand as they are."""
+    """Yield paragraphs; indented lines stay as they are."""
     is_first = True
     for kind, group in groupby(lines, _kind):
         block = list(group)

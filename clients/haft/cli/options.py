@@ -1,6 +1,6 @@
 """Options of every command, and the parser.
 
-Options may stand before or after the command's name. A wrong command line is reported in one line,
+Options may come before or after the command's name. A wrong command line is reported in one line,
 with exit status 2.
 
 An absent option is an absent attribute of the namespace, except `json`, `session`, `root`,
@@ -133,7 +133,7 @@ def _folded_command(line: str, width: int) -> list[str]:
 
 
 def _folded(line: str, width: int) -> list[str]:
-    """Break a long line behind a blank, a comma or a bar; lines of a command are left alone."""
+    """Break a long line after a space, a comma or a bar; lines of a command are left alone."""
     if len(line) <= width or line.endswith("\\") or "'" in line:
         return [line]
     indent = line[: len(line) - len(line.lstrip())]
@@ -175,13 +175,13 @@ class Parser(argparse.ArgumentParser):
         self._epilog = epilog
 
     def read(self, words: Sequence[str], options: argparse.Namespace) -> None:
-        """Read a command's own words into `options`, wherever its options stand."""
+        """Read a command's words into `options`; options may be anywhere among them."""
         self._words = words
         _, left = self.parse_known_args(words, options)
-        _, behind = split_at_dashes(list(words))
+        _, after = split_at_dashes(list(words))
         spare = [word for word in left if word != "--"]
         # argparse leaves optional positionals empty as soon as an option follows.
-        loose = [word for word in spare if word == "-" or word[:1] != "-" or word in (behind or ())]
+        loose = [word for word in spare if word == "-" or word[:1] != "-" or word in (after or ())]
         for action in self._get_positional_actions():
             if loose and action.nargs == "?" and not hasattr(options, action.dest):
                 taken = loose[:1]
@@ -252,7 +252,7 @@ class Parser(argparse.ArgumentParser):
             meanings = [each.help for each in self.positionals() if each.metavar == name]
             return f"{name} is missing: {meanings[0]}" if any(meanings) else f"{name} is missing"
         message = message.replace(
-            "invalid float value: ", "it takes a number, as in 2 or 0.5, not "
+            "invalid float value: ", "it must be a number such as 2 or 0.5, not "
         )
         match = re.fullmatch(_WANTS_MORE, message)
         if match is None:
@@ -262,17 +262,15 @@ class Parser(argparse.ArgumentParser):
             is_option = following.partition("=")[0] in self._option_string_actions
             if word == option and following[:1] == "-" and not is_option and following != "--":
                 if self._option_string_actions[option].dest in ("id", "stdin_from"):
-                    return (
-                        f"a handle's name begins with a letter or a digit, so {following!r} is none"
-                    )
-                return f"{option} has no value; one that begins with a dash: {option}={following}"
-        return f"{option} wants a value"
+                    return f"{following!r} is not a handle: a handle's name begins with a letter or a digit"
+                return f"{option} needs a value; for one that begins with a dash write {option}={following}"
+        return f"{option} needs a value"
 
 
 def non_empty(text: str) -> str:
     """Return an argument's value; refuse an empty one, such as an unset variable."""
     if not text:
-        raise argparse.ArgumentTypeError("it is empty; name something, or leave it out")
+        raise argparse.ArgumentTypeError("it is empty; give a value, or omit it")
     return text
 
 
@@ -283,7 +281,7 @@ def whole(minimum: int = 0, maximum: int = MAX_WHOLE) -> Callable[[str], int]:
         number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else None
         if number is None or not minimum <= number <= maximum:
             raise argparse.ArgumentTypeError(
-                f"it takes a whole number from {minimum} to {maximum:,}, not {text!r}"
+                f"it must be a whole number from {minimum} to {maximum:,}, not {text!r}"
             )
         return number
 
@@ -292,7 +290,9 @@ def whole(minimum: int = 0, maximum: int = MAX_WHOLE) -> Callable[[str], int]:
 
 def seconds(text: str) -> float:
     if re.fullmatch(r"[0-9]{1,10}(\.[0-9]*)?|\.[0-9]+", text) is None:
-        raise argparse.ArgumentTypeError(f"it takes seconds, as in 90 or 0.5, not {text!r}")
+        raise argparse.ArgumentTypeError(
+            f"it must be a number of seconds such as 90 or 0.5, not {text!r}"
+        )
     return float(text)
 
 
@@ -321,23 +321,26 @@ def common(parser: argparse.ArgumentParser) -> None:
         "--session",
         type=non_empty,
         metavar="NAME",
-        help="the session (else HAFT_SESSION, else `default`)",
+        help="the session (default: HAFT_SESSION, else `default`)",
     )
     group.add_argument(
-        "--root", type=non_empty, metavar="FOLDER", help="the folder tools work in (else this one)"
+        "--root",
+        type=non_empty,
+        metavar="FOLDER",
+        help="the folder that tools work in (default: this one)",
     )
     group.add_argument(
         "--host",
         dest="address",
         type=non_empty,
         metavar="ADDRESS",
-        help="another machine: ssh://user@box, ws://box:port (else HAFT_HOST, else --socket)",
+        help="another machine: ssh://user@box, ws://box:port (default: HAFT_HOST, else --socket)",
     )
     group.add_argument(
         "--socket",
         type=non_empty,
         metavar="PATH",
-        help="the daemon's socket (else HAFT_SOCKET, else the user's)",
+        help="the daemon's socket (default: HAFT_SOCKET, else the user's socket)",
     )
 
 
@@ -406,7 +409,7 @@ def report_unresponsive(options: argparse.Namespace) -> None:
             other.raw("ping", timeout=_PING_S)
     except ReplyTimeout:
         show.line(
-            f"{options.name}: haftd does not answer; still waiting, Ctrl-C ends the wait; "
+            f"{options.name}: haftd does not answer; still waiting. Ctrl-C ends the wait; "
             "`haft doctor` looks for the reason",
             "yellow",
         )
@@ -493,7 +496,7 @@ def root_at(address: Address, options: argparse.Namespace, folder: str | None = 
     named: str | None = folder or options.root
     if named is not None and not named.startswith("/"):
         raise UsageError(
-            f"{named!r} is no absolute path; name a folder of {address.name} by its absolute path"
+            f"{named!r} is not an absolute path, which a folder of {address.name} needs"
         )
     return named
 
@@ -507,7 +510,7 @@ def _known_root(address: Address, options: argparse.Namespace) -> str | None:
 
 
 def _daemon_options(options: argparse.Namespace) -> str:
-    """Return the words that repeat this command's --host and --socket, with a blank at the end."""
+    """Return the words that repeat this command's --host and --socket, with a space at the end."""
     import shlex
 
     named = (("--host", options.address), ("--socket", options.socket))
@@ -532,4 +535,4 @@ def chosen_root(options: argparse.Namespace, folder: str | None = None) -> str:
     try:
         return _absolute(folder or options.root or ".")
     except OSError:
-        raise FolderGone("the folder this runs in is gone; name one with --root") from None
+        raise FolderGone("the current folder is gone; name one with --root") from None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-ABOUT = "Holds running tools for you: start one, read it, give it input, end it."
+ABOUT = "Keeps tools running for you: start one, read its output, send it input, end it."
 
 
 def _overview() -> str:
@@ -30,7 +30,7 @@ daemon when none answers; the others say that there is none.
 
 exit status:
 {table()}
-That of run is its command's, see `haft help run`; that of shell is the shell's.
+run exits with the status of its command, see `haft help run`; shell with the status of the shell.
 
 examples:
   haft spawn run --id build -- make -j4

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _LAST_OUTPUT_S = 1.0
 """Seconds allowed for the last output of a stopped handle."""
 _APPROVAL_HINT_S = 1.0
-"""Seconds without a reply, after which a hint says what awaits approval."""
+"""Seconds without a reply, after which a hint names the action that awaits approval."""
 _CHECK_S = 4.0
 """Seconds allowed for the check whether an action awaits approval; after them haftd is pinged."""
 _LAST_CHECK_S = 1.0
@@ -78,18 +78,18 @@ def add_read_options(parser: argparse.ArgumentParser, *, cursor: bool, wait: str
         "--timeout-ms",
         type=whole(),
         metavar="N",
-        help="but after so many milliseconds at the latest (10,000)",
+        help="wait at most this many milliseconds (10,000)",
     )
     group.add_argument(
         "--quiet-ms",
         type=whole(),
         metavar="N",
-        help="how long nothing is printed before --wait quiet holds, in milliseconds (500)",
+        help="milliseconds without output after which --wait quiet holds (500)",
     )
     group.add_argument(
         "--pattern",
         metavar="REGEX",
-        help="the expression of --wait pattern, for unread output",
+        help="the regular expression of --wait pattern, for unread output",
     )
     group.add_argument(
         "--view",
@@ -119,7 +119,7 @@ def add_read_options(parser: argparse.ArgumentParser, *, cursor: bool, wait: str
 def read_params(options: argparse.Namespace) -> dict[str, object]:
     params = {name: getattr(options, name, None) for name in _FIELDS}
     if params["wait"] == "pattern" and params["pattern"] is None:
-        raise UsageError("--wait pattern wants the expression: --pattern REGEX")
+        raise UsageError("--wait pattern needs the expression: --pattern REGEX")
     return {name: value for name, value in params.items() if value is not None}
 
 

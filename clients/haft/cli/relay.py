@@ -184,7 +184,7 @@ class Relay:
     def _end_by(self, number: int) -> NoReturn:
         self._restore()
         signal.raise_signal(number)
-        raise AssertionError("the signal was not ignored, and has ended the process or raised")
+        raise AssertionError(f"signal {number} neither ended the process nor raised")
 
     def run(self) -> Stopped:
         """Relay until the handle has stopped and all output is written; raise `ConnectionLost`."""
@@ -287,7 +287,7 @@ class Relay:
     # --- input ------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        assert self._stdin is not None, "it was polled"
+        assert self._stdin is not None, "standard input is ready and was not polled"
         try:
             self._input = os.read(self._stdin, _CHUNK)
         except BlockingIOError:
@@ -353,12 +353,12 @@ class Relay:
             self._interrupts += name == "INT"
             if name == "INT" and self._interrupts == 2:
                 abort = self._command_for(f"abort {self._id}")
-                show.line(f"haft run: {abort} ends what does not heed Ctrl-C")
+                show.line(f"haft run: {abort} ends a command that ignores Ctrl-C")
             self._signal(name)
 
     @contextmanager
     def _resumed_at_death(self) -> Iterator[None]:
-        """Have a program of its own session resume the command if this process dies within the block."""
+        """Start a program in a new session that resumes the command if this process dies within the block."""
         import subprocess  # only for stopped commands
 
         guard = subprocess.Popen(

@@ -70,11 +70,9 @@ def _check(members: Json, kinds: Iterable[tuple[str, Any]]) -> None:
 def _decoded(encoded: bytes) -> dict[str, Any]:
     value = json.loads(encoded)
     if not isinstance(value, dict):
-        raise ProtocolFault("the reply of haftd is not what it should be: no object")
+        raise ProtocolFault("the reply of haftd is invalid: it is not an object")
     return value
 
 
 def _fault(name: str) -> ProtocolFault:
-    return ProtocolFault(
-        f"the reply of haftd is not what it should be: `{name}` is missing or wrong"
-    )
+    return ProtocolFault(f"the reply of haftd is invalid: `{name}` is missing or wrong")

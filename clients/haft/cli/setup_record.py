@@ -28,7 +28,7 @@ class WrittenFile(msgspec.Struct, frozen=True, omit_defaults=True):
     digest: str
     version: str
     before: bytes | None = None
-    """Content that was replaced; None if there was no file."""
+    """Content that was replaced; None if there was no file before."""
 
 
 class _Content(msgspec.Struct, omit_defaults=True):
@@ -134,7 +134,7 @@ class SetupRecord:
 
 
 def read(path: Path) -> bytes | None:
-    """Return a file's content, also behind a link; None where no file can be read."""
+    """Return a file's content, also through a link; None where no file can be read."""
     try:
         return path.read_bytes()
     except OSError:

@@ -38,7 +38,7 @@ class OutputFailed(HaftError):
 
 
 def write(text: str | bytes) -> None:
-    """Write to stdout at once; raise `OutputFailed`, also if stdout is closed, and `BrokenPipeError`."""
+    """Write to stdout and flush; raise `OutputFailed`, also if stdout is closed, and `BrokenPipeError`."""
     global _is_mid_line
     if not text:
         return
@@ -101,7 +101,7 @@ def line(text: str, colour: str | None = None) -> None:
 
 
 def head(id: str) -> None:
-    """Begin the output of one of several handles on stdout, as `tail` does that of a file."""
+    """Begin the output of one of several handles on stdout, as `tail` begins the output of a file."""
     break_ = "\n" if _is_mid_line else ""
     write(break_ + paint_stdout(f"==> {plain(id)} <==", "bold") + "\n")
 
@@ -151,10 +151,15 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
+def _shorten(text: str, max_chars: int) -> str:
+    # Not that of `haft_protocol.shortening`: short commands import no further module.
+    return text if len(text) <= max_chars else f"{text[: max_chars - 1].rstrip()}…"
+
+
 def plain(text: str, limit: int = 300) -> str:
     """Return a process's text as one line without control characters, cut to `limit`."""
     clean = "".join(c if c.isprintable() else " " for c in text).strip()
-    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+    return _shorten(clean, limit)
 
 
 def short_duration(seconds: float) -> str:
@@ -183,7 +188,7 @@ def amount(size: float) -> str:
         if size < 1024 or unit == "GiB":
             return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
         size /= 1024
-    raise AssertionError("the last unit takes everything")
+    raise AssertionError(f"no unit for {size} bytes")
 
 
 def counted(number: int, noun: str) -> str:
@@ -265,10 +270,7 @@ def fit(
         _cut(widths, list(widths), room)
     places = [(place, widths[name]) for place, name in enumerate(rows[0]) if name in widths]
     return [
-        _GAP.join(
-            (row[place] if len(row[place]) <= width else row[place][: width - 1] + "…").ljust(width)
-            for place, width in places
-        ).rstrip()
+        _GAP.join(_shorten(row[place], width).ljust(width) for place, width in places).rstrip()
         for row in rows
     ]
 
@@ -357,7 +359,7 @@ def _situation(state: Json) -> list[str]:
         case "pending":
             return ["pending", took]
         case "running" if state.get("suspended"):
-            return ["suspended", took, f"`haft apply {state['id']} --signal CONT` lets it go on"]
+            return ["suspended", took, f"`haft apply {state['id']} --signal CONT` continues it"]
         case "running":
             if not (wanted := state.get("input_wanted")):
                 return ["running", took]
@@ -371,7 +373,7 @@ def _situation(state: Json) -> list[str]:
             return ["waiting", took, asks]
         case "stopped":
             return ["stopped", *_ending(state), took]
-    raise AssertionError("there are four states")
+    raise AssertionError(f"unknown state {state['state']!r}")
 
 
 def _ending(state: Json) -> list[str]:
@@ -385,7 +387,7 @@ def _ending(state: Json) -> list[str]:
         whom = f" by {plain(ended['client'])}" if "client" in ended else ""
         parts.append(f"ended by {ended['by'].replace('_', ' ')}{whom}")
     if (error := state.get("error")) is not None:
-        again = " (may work if tried again)" if error.get("transient") else ""
+        again = " (may succeed if tried again)" if error.get("transient") else ""
         message = error["message"]
         if "exit" in state and "content" in state and not again:
             message = _without_exit(message) if ended["by"] in _REASONED else ""

@@ -34,14 +34,14 @@ class Status(IntEnum):
 
 _MEANINGS = {
     Status.DONE: "done",
-    Status.FAILED: "the tool failed; or a search found nothing, or you did not agree",
+    Status.FAILED: "the tool failed, a search found nothing, or you did not agree",
     Status.USAGE: "the command line is wrong",
     Status.NO_DAEMON: "no daemon answers",
     Status.REFUSED: "the daemon refused, as for an unknown id, or did not answer properly",
-    Status.WAIT_FAILED: "the time ran out, or the wait ended without what was waited for",
+    Status.WAIT_FAILED: "the time ran out, or the wait ended without its condition",
     Status.NOT_WRITTEN: "the output could not be written",
     Status.INTERRUPTED: "interrupted by Ctrl-C; a handle runs on",
-    Status.BROKEN_PIPE: "the reader of the output has gone",
+    Status.BROKEN_PIPE: "the reader of the output is gone",
 }
 
 _KINDS: tuple[tuple[type[Exception], str, Status], ...] = (

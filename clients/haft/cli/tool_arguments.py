@@ -33,7 +33,7 @@ class Argument(msgspec.Struct, frozen=True):
 
     @property
     def is_text(self) -> bool:
-        """True if the argument is a text, which is never read as JSON."""
+        """True if the argument is a string, which is never read as JSON."""
         return self.schema.get("type", "string") == "string" and all(
             isinstance(value, str) for value in self.schema.get("enum", ())
         )
@@ -42,7 +42,7 @@ class Argument(msgspec.Struct, frozen=True):
     def sign(self) -> str:
         """Return the sign before the value: `=`, or `:=` before JSON.
 
-        The daemon decodes a text where the tool takes a number, true or false, so `=` does for it.
+        The daemon decodes a string where the tool takes a number, true or false, so `=` does for it.
         """
         is_scalar = self.schema.get("type") in ("integer", "number", "boolean")
         return "=" if self.is_text or is_scalar else ":="
@@ -71,7 +71,7 @@ class Argument(msgspec.Struct, frozen=True):
 
 
 def arguments_of(parameters: dict[str, Any]) -> dict[str, Argument]:
-    """Return the tool's arguments by name; those of a stateful tool are in the variant of `spawn`.
+    """Return the tool's arguments by name; a stateful tool's arguments are in the variant of `spawn`.
 
     The variant also has the call's own parameters, known from the other actions; the tool's
     parameter replaces a call's of the same name.

@@ -32,14 +32,14 @@ def read_arguments(
     if document is not None:
         arguments = read_json(document, "--args")
         if not isinstance(arguments, dict):
-            raise UsageError("--args wants a JSON object")
+            raise UsageError("--args must be a JSON object")
     named: set[str] = set()
     for pair in pairs:
         key, separator, value = pair.partition("=")
         typed = key.endswith(":")
         key = key.removesuffix(":")
         if not separator or not key:
-            raise UsageError(f"--arg wants key=value or key:=json, not {pair!r}")
+            raise UsageError(f"--arg must be key=value or key:=json, not {pair!r}")
         if key in named:
             raise UsageError(f"--arg {key} is given twice")
         named.add(key)
@@ -63,7 +63,7 @@ def read_json(text: str, source: str) -> Any:
     try:
         return msgspec.json.decode(read_text(text))
     except (msgspec.DecodeError, RecursionError) as fault:
-        raise UsageError(f"{source} is not JSON: {fault}") from None
+        raise UsageError(f"{source} is not valid JSON: {fault}") from None
 
 
 def read_text(text: str, *, line: bool = False, secret: bool = False) -> str:
@@ -94,7 +94,7 @@ def read_size(text: str) -> dict[str, int]:
     """Read `24x80`: rows by columns."""
     match = re.fullmatch(r"(\d{1,5})[xX](\d{1,5})", text)
     if match is None:
-        raise UsageError(f"--resize wants rows by columns, as in 24x80, not {text!r}")
+        raise UsageError(f"--resize needs rows and columns, as in 24x80, not {text!r}")
     return {"rows": int(match[1]), "cols": int(match[2])}
 
 
@@ -102,7 +102,7 @@ def read_place(text: str) -> dict[str, int]:
     """Read `3,10`: row and column, from 0."""
     match = re.fullmatch(r"(\d{1,5}),(\d{1,5})", text)
     if match is None:
-        raise UsageError(f"--click wants row and column from 0, as in 3,10, not {text!r}")
+        raise UsageError(f"--click needs row and column, counted from 0, as in 3,10, not {text!r}")
     return {"row": int(match[1]), "col": int(match[2])}
 
 
@@ -129,7 +129,7 @@ def explained_choices(question: Question) -> list[str]:
     if not isinstance(kind, Form):
         return ["any text"]
     return [
-        "name=choice for each, with a blank between:",
+        "name=choice for each, separated by spaces:",
         *map(_explained_field, kind.fields.items()),
     ]
 

@@ -47,7 +47,7 @@ _ARGUMENT = re.compile(r"`args\.([\w.-]+)`")
 _COMMAND_OR_SCRIPT = "give exactly one of `argv`, `command`"
 _BOTH_GIVEN = "; it has `argv` and `command`"
 _ANOTHER_PATH = "or give another PATH in `env`"
-_AS_INPUT = " as `input` itself"
+_AS_INPUT = " as the `input` itself"
 _SPAWN_STARTS = "`spawn` starts"
 _BYTES = {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(0x80, 0x100)}
 _ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\udc([89a-f][0-9a-f])")
@@ -69,7 +69,7 @@ def in_our_words(text: str) -> str:
     text = _NAMED.sub(lambda match: f"`{_WORDS[match[1]]}`", text)
     text = _SIGNAL.sub(r"--signal \1", _INPUT.sub(r"`--\1`", text))
     text = text.replace(
-        _COMMAND_OR_SCRIPT, "give a command after `--`, or a script by `--arg command=…`"
+        _COMMAND_OR_SCRIPT, "give a command after `--`, or a script with `--arg command=…`"
     )
     text = text.replace(_BOTH_GIVEN, "; both are given")
     text = text.replace(_ANOTHER_PATH, "or set another PATH").replace(

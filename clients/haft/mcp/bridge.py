@@ -26,6 +26,7 @@ from haft_protocol.mcp import (
     UNSUPPORTED_VERSION,
     Message,
 )
+from haft_protocol.shortening import shorten
 
 from .. import __version__
 from ..errors import HaftError, RemoteError
@@ -129,7 +130,7 @@ class Bridge:
     def receive(self, line: bytes, now: float) -> None:
         self._now = now
         if line[:1] == b"[":
-            self._refuse(None, Fault(INVALID_REQUEST, "Batches are no part of the protocol."))
+            self._refuse(None, Fault(INVALID_REQUEST, "The protocol has no batches."))
             return
         try:
             message, meta = read(line)
@@ -235,7 +236,7 @@ class Bridge:
 
     def arrived(self, numbers: list[int]) -> None:
         if self._daemon is None:
-            raise AssertionError("replies come from a daemon")
+            raise AssertionError("replies arrived without a daemon")
         for number in numbers:
             request = self._daemon_requests.pop(number, None)
             if request is None:
@@ -289,7 +290,7 @@ class Bridge:
 
     def _expire_host_request(self, request: _Request) -> None:
         if request.host_number is None:
-            raise AssertionError("a request that awaits the host has a number")
+            raise AssertionError("a request without a number awaits the host")
         del self._host_requests[request.host_number]
         if request.on_late is not None:
             self._late[request.host_number] = request.on_late
@@ -303,12 +304,14 @@ class Bridge:
                 continue
             request.next_progress = now + next(request.pauses)
             elapsed = round(now - request.since, 1)
+            suffix = f" {elapsed:.0f} s"
             self._notify(
                 "notifications/progress",
                 {
                     "progressToken": token,
                     "progress": elapsed,
-                    "message": f"{request.host.subject} {elapsed:.0f} s"[:MAX_PROGRESS_TEXT],
+                    "message": shorten(request.host.subject, MAX_PROGRESS_TEXT - len(suffix))
+                    + suffix,
                 },
             )
 

@@ -34,7 +34,7 @@ _TABLE = re.compile(rf"^\[mcp_servers\.{NAME}(?:\..*)?\]\s*$")
 
 
 class HostFile(NamedTuple):
-    """A host's file of servers, the section in it, and the variable for the project's folder."""
+    """A host's file of servers, its section for them, and the variable for the project's folder."""
 
     path: str
     section: str
@@ -92,7 +92,7 @@ class Entry:
             config = self._decode(before)
             section = config.get(self._section, {})
             if not isinstance(section, dict):
-                raise Malformed(f"its `{self._section}` is no table of servers")
+                raise Malformed(f"its `{self._section}` is not a table of servers")
             if section.get(NAME) == entry:
                 return False
             after = self._edit(before, entry, backup)
@@ -124,7 +124,7 @@ class Entry:
     def _decode(self, text: str) -> dict[str, Any]:
         config = tomllib.loads(text) if self._is_toml else decode(text)
         if not isinstance(config, dict):
-            raise Malformed("it is no object")
+            raise Malformed("it is not an object")
         return config
 
     def _is_unchanged(self, text: str, backup: str | None, entry: dict[str, Any]) -> bool:
@@ -160,9 +160,7 @@ def entry_for(
     needs a root."""
     about = HOSTS[host]
     if about.needs_root and root is None:
-        raise SetupFailed(
-            f"{host} does not say in which folder its servers work; name one with --root"
-        )
+        raise SetupFailed(f"{host} does not define the folder of its servers; name one with --root")
     folder = root or about.folder
     command, *arguments = [*_command(), "mcp"]
     if folder:

@@ -150,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing: the path has the token."""
 
     def do_GET(self) -> None:
-        """Refuse: the only streams are those of requests."""
+        """Refuse: only requests have streams."""
         if self._is_allowed():
             self._refuse_method()
 
@@ -304,7 +304,7 @@ class _Handler(BaseHTTPRequestHandler):
             if text is None:
                 return f"The header {header} is missing."
             if _plain(text.strip()) != value:
-                return f"The header {header} says otherwise than the body."
+                return f"The header {header} contradicts the body."
         return None
 
     def _exchange(

@@ -25,14 +25,14 @@ class _Member(NamedTuple):
 
 
 def decode(text: str) -> Any:
-    """Decode a text with comments and trailing commas; an empty one is an empty object. Raises
+    """Decode JSON with comments and trailing commas; an empty one is an empty object. Raises
     `Malformed`."""
     if not text.strip():
         return {}
     try:
         return json.loads(_plain(text))
     except ValueError as fault:
-        raise Malformed(f"it is no JSON with comments: {fault}") from None
+        raise Malformed(f"it is not valid JSON with comments: {fault}") from None
 
 
 def set_member(text: str, section: str, name: str, value: Any) -> str:
@@ -74,9 +74,9 @@ def _cut(text: str, holder: int, member: _Member) -> str:
     members = _members(text, holder)
     number = members.index(member)
     start, end = member.start, member.end
-    behind = _skip(text, end)
-    if text[behind] == ",":
-        end = behind + 1
+    after = _skip(text, end)
+    if text[after] == ",":
+        end = after + 1
     elif number > 0:
         start = members[number - 1].end
     line = text.rfind("\n", 0, start) + 1
@@ -98,9 +98,9 @@ def _insert(text: str, holder: int, name: str, value: Any) -> str:
     last = members[-1]
     indent = _indent_of(text, last.start)
     member = f"{json.dumps(name)}: {_encoded(value, indent)}"
-    behind = _skip(text, last.end)
-    if text[behind] == ",":
-        at = _line_end(text, behind + 1)
+    after = _skip(text, last.end)
+    if text[after] == ",":
+        at = _line_end(text, after + 1)
         return f"{text[:at]}\n{indent}{member},{text[at:]}"
     at = _line_end(text, last.end)
     return f"{text[: last.end]},{text[last.end : at]}\n{indent}{member}{text[at:]}"
@@ -197,14 +197,14 @@ def _plain(text: str) -> str:
             try:
                 end = _string_end(text, at)
             except IndexError:
-                raise Malformed("a text does not end") from None
+                raise Malformed("a string does not end") from None
         else:
             end = at + 1
         part = text[at:end]
         if part in ("}", "]") and parts and parts[-1] == ",":
             parts.pop()
         parts.append(part)
-        # A blank separates tokens in place of a comment.
+        # A space takes the place of a comment, so that tokens stay apart.
         if end < len(text) and text[end] in " \t\r\n/" and part not in ("{", "}", "[", "]", ","):
             parts.append(" ")
         at = end

@@ -114,10 +114,10 @@ def read(line: bytes) -> tuple[Message, Meta | UnsetType]:
         is_json = isinstance(fault, msgspec.ValidationError)
         raise Fault(
             INVALID_REQUEST if is_json else PARSE_ERROR,
-            "This is no JSON-RPC message." if is_json else "This line is no JSON.",
+            "This is not a JSON-RPC message." if is_json else "This line is not valid JSON.",
         ) from None
     if message.jsonrpc != "2.0" or (message.id is None and isinstance(message.method, str)):
-        raise Fault(INVALID_REQUEST, "This is no JSON-RPC 2.0 message.")
+        raise Fault(INVALID_REQUEST, "This is not a JSON-RPC 2.0 message.")
     if isinstance(message.method, UnsetType):
         return message, UNSET
     return message, read_params(message.params, _META).meta

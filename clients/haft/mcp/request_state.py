@@ -64,7 +64,7 @@ def _key(folder: str, path: str) -> bytes:
             pass  # Another process was first.
         finally:
             os.unlink(draft)  # noqa: PTH108
-    raise InvalidState(f"{path} is no key; remove it")
+    raise InvalidState(f"{path} is not a key file of haft; remove it")
 
 
 def sign_state(key: bytes, state: State, bound_to: object) -> str:
@@ -78,7 +78,7 @@ def verify_state(key: bytes, text: str, bound_to: object) -> State:
     try:
         signed = urlsafe_b64decode(text.encode())
         if urlsafe_b64encode(signed).decode() != text:
-            raise InvalidState("what is behind its end is passed over in decoding")
+            raise InvalidState("it has characters that its decoder ignores")
         mac, body = signed[:_MAC_BYTES], signed[_MAC_BYTES:]
         if not hmac.compare_digest(mac, _mac(key, body, bound_to)):
             raise InvalidState("the state is not one that this server gave for this call")

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from haft_protocol.mcp import INVALID_PARAMS
+from haft_protocol.shortening import shorten
 
 from ..errors import HaftError, RemoteError
 from .messages import Fault, ListenParams, ListParams, ReadParams, read_params
@@ -87,7 +88,7 @@ class Resources:
                 "uri": f"{_SCHEME}{handle.id}/output",
                 "name": handle.id,
                 "title": f"Output of {handle.id}",
-                "description": f"{handle.state}: {handle.command[:200]}",
+                "description": f"{handle.state}: {shorten(handle.command, 200)}",
                 "mimeType": "text/plain",
             }
             for handle in listed.handles

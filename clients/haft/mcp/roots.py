@@ -38,7 +38,7 @@ def find_place(
     home = env.get("HOME")
     if root is None and (folder == "/" or (home and folder == os.path.normpath(home))):
         named = "the file system's root" if folder == "/" else "the home folder"
-        return Place(None, session or "mcp", _refusal(f"{folder} is {named}, and no project"))
+        return Place(None, session or "mcp", _refusal(f"{folder} is {named}, not a project"))
     return Place(folder, session or session_of(folder))
 
 

@@ -1,6 +1,6 @@
 """Servers of a host's configuration as `[mcp.<name>]` tables, appended to haft's.
 
-A server that no table expresses is left out with the reason. Values of variables and headers are
+A server that no table can express is skipped with the reason. Values of variables and headers are
 written, not shown. A host's question to the user (VS Code's `inputs`) is a placeholder in the table until
 `fill`.
 """
@@ -49,7 +49,7 @@ class Input(NamedTuple):
 
 
 class _Inexpressible(ValueError):
-    """No table of haft's expresses the server; the message completes "is left out: "."""
+    """No table of haft can express the server; the message completes "is skipped: "."""
 
 
 class ServerImport:
@@ -71,7 +71,9 @@ class ServerImport:
         self._before = _text_of(self.config) if self.config.exists() else ""
         present = _decoded(self._before, self.config).get("mcp", {})
         if not isinstance(present, dict):
-            raise SetupFailed(f"{self.config} is not understood: its `mcp` is no table of servers")
+            raise SetupFailed(
+                f"{self.config} is not understood: its `mcp` is not a table of servers"
+            )
         document = _decoded(_text_of(Path(source)), Path(source))
         inputs = _inputs(document)
         for name, server in _servers(document, source, folder).items():
@@ -114,7 +116,7 @@ class ServerImport:
             written = {}
         if written != expected:
             raise SetupFailed(
-                f"{self.config} was not changed: its `mcp` is written in a form that takes no further table; "
+                f"{self.config} was not changed: its `mcp` is written in a form to which no table can be added; "
                 f"write `[mcp.<name>]` tables instead"
             )
         has_values = any("env" in table or "headers" in table for table in self.tables.values())
@@ -136,7 +138,7 @@ def _text_of(path: Path) -> str:
     except OSError as fault:
         raise SetupFailed(f"{path} cannot be read: {fault.strerror}") from None
     except UnicodeDecodeError:
-        raise SetupFailed(f"{path} cannot be read: it is no UTF-8") from None
+        raise SetupFailed(f"{path} cannot be read: it is not UTF-8") from None
 
 
 def _decoded(text: str, path: Path) -> dict[str, Any]:
@@ -145,7 +147,7 @@ def _decoded(text: str, path: Path) -> dict[str, Any]:
     except (Malformed, tomllib.TOMLDecodeError) as fault:
         raise SetupFailed(f"{path} is not understood: {fault}") from None
     if not isinstance(document, dict):
-        raise SetupFailed(f"{path} is not understood: it is no object")
+        raise SetupFailed(f"{path} is not understood: it is not a JSON object")
     return document
 
 
@@ -208,7 +210,7 @@ def _replaced(
 
 def _table(name: str, server: object) -> Table:
     if not isinstance(server, dict):
-        raise _Inexpressible("it is no table")
+        raise _Inexpressible("it is not a table")
     if server.get("disabled") is True or server.get("enabled") is False:
         raise _Inexpressible("the host has it switched off")
     if isinstance(nested := server.get("command"), dict):  # An older form of Zed's.
@@ -241,7 +243,7 @@ def _program(name: str, command: str, server: Mapping[str, Any]) -> Table:
         table["args"] = args
     if (cwd := server.get("cwd")) is not None:
         if not isinstance(cwd, str) or not cwd.startswith(("/", "~/")):
-            raise _Inexpressible("its `cwd` is no absolute path")
+            raise _Inexpressible("its `cwd` is not an absolute path")
         table["cwd"] = cwd
     for word in (command, *args, table.get("cwd", "")):
         if "${" in word:
@@ -279,7 +281,7 @@ def _address(server: Mapping[str, Any]) -> Table:
     headers = {**_text_table(server, "headers"), **_text_table(server, "http_headers")}
     for name, value in headers.items():
         if not _HEADER.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            raise _Inexpressible(f"{name!r} is no header of one line")
+            raise _Inexpressible(f"{name!r} is not a header of one line")
         if "${" in _REFERENCE.sub("", value):
             raise _Inexpressible(f"its header {name!r} has a variable of the host's, `${{…}}`")
         headers[name] = _REFERENCE.sub(r"${\1}", value)
@@ -303,14 +305,14 @@ def _limits(server: Mapping[str, Any]) -> Table:
 def _texts(server: Mapping[str, Any], key: str) -> list[str]:
     value = server.get(key, [])
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise _Inexpressible(f"its `{key}` is no list of texts")
+        raise _Inexpressible(f"its `{key}` is not an array of strings")
     return value
 
 
 def _text_table(server: Mapping[str, Any], key: str) -> dict[str, str]:
     value = server.get(key) or {}
     if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
-        raise _Inexpressible(f"its `{key}` is no table of texts")
+        raise _Inexpressible(f"its `{key}` is not a table of strings")
     return value
 
 
@@ -351,7 +353,7 @@ def _value(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, str):
-        # JSON's escapes are TOML's, which takes no DEL either.
+        # JSON's escapes are TOML's, which allows no DEL either.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return json.dumps(value)
 

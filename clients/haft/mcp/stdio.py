@@ -76,7 +76,7 @@ class DaemonLink:
 
     def _receive(self, bridge: Bridge) -> None:
         if self._socket is None or self._daemon is None:
-            raise AssertionError("what is ready is connected")
+            raise AssertionError("the socket is ready without a connection")
         self.send()
         try:
             data = self._socket.recv(_CHUNK)

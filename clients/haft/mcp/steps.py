@@ -50,7 +50,7 @@ Steps = Generator[Step, Raw, dict[str, Any]]
 
 
 class Host:
-    """Host as described by one request. `subject` is that of the progress."""
+    """Host as described by one request. `subject` is the subject of the progress."""
 
     __slots__ = ("capabilities", "id", "is_modern", "progress_token", "subject", "version")
 

@@ -32,7 +32,7 @@ def _serve_file(file: str) -> NoReturn:
     name = os.path.basename(file).removesuffix(".py")  # noqa: PTH119
     spec = importlib.util.spec_from_file_location(f"haft_tools_{name}", file)
     if spec is None or spec.loader is None:
-        raise SystemExit(f"{file} is no Python file")
+        raise SystemExit(f"{file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     sys.dont_write_bytecode = True

@@ -67,7 +67,7 @@ class Match(NamedTuple):
 
 
 class Response(NamedTuple):
-    """An answer of a server; `url` is that of the last redirect, names of headers are in small letters.
+    """A server's response; `url` is the URL after the last redirect, header names are in lower case.
 
     >>> Response(200, "http://example.com/", {}, b"ok").text
     'ok'

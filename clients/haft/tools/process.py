@@ -123,7 +123,7 @@ def _run(tool: Tool, arguments: dict[str, Any], lines: Lines) -> int:
 
 
 def _trace(error: BaseException) -> list[str]:
-    """Format the traceback, that of each chained exception from the first frame of the tool's own."""
+    """Format the traceback, and each chained exception's traceback, from the first frame of the tool's code on."""
     pending: list[BaseException | None] = [error]
     seen: set[int] = set()
     while pending:

@@ -61,7 +61,7 @@ def tool(
     """Make a function a tool of this program, under its own name or `name`.
 
     `fields` are those of a definition (`stateful`, `annotations`, …), as literals: the daemon reads
-    them from the source of a tool file in its `tools/`. Elsewhere they stand in the definition.
+    them from the source of a tool file in its `tools/`. Elsewhere they are in the definition.
     """
 
     def decorate(function: F) -> F:

@@ -1,6 +1,6 @@
 """`haft abort`: end handles and all their processes.
 
-An ended handle is no failure; an unknown id is.
+An ended handle is not a failure; an unknown id is.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ..statuses import Status
 from ..words import in_our_words
 
 EPILOG = """\
-A handle that has ended already is no failure, nor one that is no longer kept. With several ids --json has their states in `handles`,
-and refusals in `errors`.
+A handle that has already ended, or is no longer kept, is not an error. With several ids --json has their states in
+`handles` and refusals in `errors`.
 
 examples:
   haft abort server
   haft abort server tunnel
-  haft abort server --grace-ms 0                    at once, without asking it to end
+  haft abort server --grace-ms 0                    kill immediately, without TERM
 """
 
 
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """End the handles; a tool that fails by its abort is no failure."""
+    """End the handles; a tool that fails when aborted is not a failure."""
     grace = getattr(options, "grace_ms", None)
     names = list(dict.fromkeys(options.ids))
     calls = [drop_unset(id=name, grace_ms=grace) for name in names]

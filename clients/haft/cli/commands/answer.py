@@ -22,9 +22,9 @@ from ..values import explained_choices, read_answer, read_text
 from .questions import list_inquiries
 
 EPILOG = """\
-ID is that of `haft questions`, or the id of the handle that asks. Without VALUE the question is
-shown and the answer read, a secret without echo; `-` reads a line of standard input. A secret is
-never given as VALUE: others can read command lines.
+ID is an id shown by `haft questions`, or the handle that asks. Without VALUE the question is
+shown and you are asked for the answer, without echo if it is a secret; `-` reads a line of standard
+input. A secret cannot be given as VALUE: other users can read command lines.
 
 examples:
   haft answer tool_call.modify_file.call_7 yes
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--remember",
         choices=("turn", "session"),
-        help="answer the same question of the same tool like this from now on",
+        help="give the same answer to this question of this tool from now on",
     )
 
 
@@ -89,7 +89,7 @@ def _value(value: Any) -> str:
 
 
 def _find(options: argparse.Namespace, haft: Haft, inquiries: tuple[Inquiry, ...]) -> Inquiry:
-    """Return the inquiry with this id, else that of the handle with this id."""
+    """Return the inquiry with this id, else the inquiry of the handle with this id."""
     name = options.id
     matches = [inquiry for inquiry in inquiries if name == inquiry.inquiry_id]
     matches = matches or [inquiry for inquiry in inquiries if name == inquiry.handle]
@@ -108,9 +108,9 @@ def _without_question(options: argparse.Namespace, haft: Haft) -> str:
     handles = haft.handles(session(options) or "*")
     state = next((info.state for info in handles if info.state.id == name), None)
     if state is None:
-        return f"there is no open question of {name!r}; `haft questions` lists them"
+        return f"{name!r} has no open question; `haft questions` lists them"
     if state.state == "stopped":
-        return f"{name!r} has ended and asks nothing"
+        return f"{name!r} has ended and has no question"
     if state.needs == "decision":
         approve = command_for(options, f"approve {name}", state.session)
         return f"{name!r} awaits approval; {approve} decides"
@@ -126,7 +126,7 @@ def _read(haft: Haft, inquiry: Inquiry, value: str | None) -> Any:
         return read_answer(read_text(value, line=True, secret=secret), question)
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(
-            f"no terminal to ask on; give the answer: haft answer {inquiry.inquiry_id} VALUE, or - for standard input"
+            f"there is no terminal to ask on; give the answer: haft answer {inquiry.inquiry_id} VALUE, or - for standard input"
         )
     text = show.plain(question.text, 1000)
     handles = haft.handles(inquiry.session)

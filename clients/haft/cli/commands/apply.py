@@ -55,19 +55,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="the handle's name, as `haft ps` shows it")
     parser.add_argument("answer", nargs="?", metavar="ANSWER", help="the answer to its question")
     form = parser.add_argument_group("input, one of").add_mutually_exclusive_group()
-    form.add_argument("--text", metavar="TEXT", help="written as it is")
-    form.add_argument("--line", metavar="TEXT", help="with the line end that the program expects")
+    form.add_argument("--text", metavar="TEXT", help="text, written unchanged")
+    form.add_argument(
+        "--line", metavar="TEXT", help="text, with the line end that the program expects"
+    )
     form.add_argument(
         "--keys", nargs="+", metavar="KEY", help="keys, as tmux names them: C-c Up Enter F5"
     )
     form.add_argument("--paste", metavar="TEXT", help="as a paste")
     form.add_argument(
-        "--click", metavar="ROW,COL", help="the left button of the mouse there, counted from 0"
+        "--click", metavar="ROW,COL", help="click the left mouse button there; both count from 0"
     )
-    form.add_argument("--eof", action="store_true", help="the end of its input")
+    form.add_argument("--eof", action="store_true", help="end of input")
     form.add_argument("--signal", metavar="NAME", help="a signal: INT TERM HUP …")
-    form.add_argument("--resize", metavar="ROWSxCOLS", help="another size of its terminal")
-    form.add_argument("--input", metavar="JSON", help="the input as the protocol has it")
+    form.add_argument("--resize", metavar="ROWSxCOLS", help="a new size for its terminal")
+    form.add_argument("--input", metavar="JSON", help="input as in the protocol")
     parser.add_argument("--secret", action="store_true", help="keep the input out of logs")
     add_read_options(parser, cursor=True, wait=WAIT_OF_A_PROGRAM)
 
@@ -77,7 +79,7 @@ def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str
     if not hasattr(options, "answer") or any(word.startswith("--") for word in words):
         return None
     typed = " ".join([options.answer, *words])
-    return f"apply takes one ANSWER; to type a line: --line {shlex.quote(typed)}"
+    return f"apply takes one ANSWER; to type a line, use --line {shlex.quote(typed)}"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -111,7 +113,7 @@ def run(options: argparse.Namespace) -> int:
 def _form(options: argparse.Namespace, secret: bool) -> object:
     """Return the input as the protocol has it; None if no option gives one.
 
-    It is a text or an object; --input may have any JSON, which the daemon checks.
+    It is a string or an object; --input may have any JSON, which the daemon checks.
     """
     forms = {
         name: getattr(options, name)
@@ -152,7 +154,7 @@ def _state(haft: Haft, id: str) -> HandleState:
 def _answering(haft: Haft, options: argparse.Namespace) -> str | None:
     """Name the command that answers the handle's question; None if it no longer asks.
 
-    `haft answer` asks for a secret by itself, where this command wants --secret.
+    `haft answer` asks for a secret by itself, while this command needs --secret.
     """
     state = _state(haft, options.id)
     if not isinstance(state, Waiting):
@@ -165,7 +167,7 @@ def _answer(haft: Haft, options: argparse.Namespace, text: str) -> dict[str, obj
     """Return the answer to the handle's question as the call's `input`, with the question's id.
 
     The question is read first, as it decides what the text means. It may end meanwhile: by its id
-    the daemon knows that the text, perhaps a secret, is no input of the process.
+    the daemon does not type the text, perhaps a secret, into the process.
     """
     handle, keeps_secret = options.id, getattr(options, "secret", False)
     state = _state(haft, handle)
@@ -173,10 +175,10 @@ def _answer(haft: Haft, options: argparse.Namespace, text: str) -> dict[str, obj
         ended = handle_stopped(handle, msgspec.to_builtins(state))
         raise RemoteError(ended.code, ended.kind, ended.message, ended.data)
     if not isinstance(state, Waiting):
-        raise UsageError(f"{handle} asks nothing; give it input with --line, --text or --keys")
+        raise UsageError(f"{handle} asks nothing; send it input with --line, --text or --keys")
     asks_secret = isinstance(state.question.answer_type, Secret)
     if keeps_secret and not asks_secret:
-        raise UsageError(f"{handle} asks for no secret: the answer would be in logs")
+        raise UsageError(f"{handle} does not ask for a secret; the answer would be logged")
     if asks_secret and text == "-" and sys.stdin is not None and sys.stdin.isatty():
         show.line(show.plain(state.question.text, 1000), "bold")
     answer = read_answer(read_text(text, line=True, secret=asks_secret), state.question)

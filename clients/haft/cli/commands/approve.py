@@ -20,8 +20,8 @@ from ..values import read_json
 from .approvals import waiting
 
 EPILOG = """\
-ID is that of `haft approvals`, or the id of the handle. Without a decision the action is shown
-and the decision read from the terminal.
+ID is an id shown by `haft approvals`, or the handle. Without a decision the action is shown
+and you are asked for it on the terminal.
 
 examples:
   haft approve 3f9a1c07
@@ -32,9 +32,9 @@ examples:
 """
 
 _EFFECTS = {
-    "allow": "it is done; a result is handed out",
-    "deny": "it is not done, and the call fails",
-    "skip": "it is not done, and that is no failure",
+    "allow": "do it; a result is released",
+    "deny": "do not do it; the call fails",
+    "skip": "do not do it; the call does not fail",
 }
 _WORDS = {"yes": "allow", "no": "deny", "skip": "skip"}
 _ANSWERS = _WORDS | {word[0]: decision for word, decision in _WORDS.items()}
@@ -53,12 +53,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
             f"--{name}", action="store_const", const=name, dest="decision", help=text
         )
     decision.add_argument(
-        "--edit", metavar="JSON", help="it is done with these arguments, of a result its `text`"
+        "--edit", metavar="JSON", help="do it with these arguments; for a result, with this `text`"
     )
     parser.add_argument(
         "--remember",
         choices=("turn", "session"),
-        help="the same for this tool and action from now on",
+        help="decide the same for this tool and action from now on",
     )
     parser.add_argument("--reason", metavar="TEXT", help="the reason that the caller gets")
 
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     edit = getattr(options, "edit", None)
     arguments = None if edit is None else read_json(edit, "--edit")
     if arguments is not None and not isinstance(arguments, dict):
-        raise UsageError("--edit wants a JSON object")
+        raise UsageError("--edit must be a JSON object")
     with connect(options) as haft:
         listed = msgspec.json.decode(waiting(haft, options), type=ApprovalsListResult)
         approval = _find(options.id, listed.approvals)
@@ -98,7 +98,7 @@ def _find(name: str, approvals: tuple[Approval, ...]) -> Approval:
         # the decision given twice would be about that handle's.
         matches = [approval for approval in approvals if name == approval.id]
     if not matches:
-        raise UnknownId(f"nothing awaits approval under {name!r}; `haft approvals` lists what does")
+        raise UnknownId(f"no action {name!r} awaits approval; `haft approvals` lists those that do")
     if len(matches) > 1:
         ids = ", ".join(approval.approval_id for approval in matches)
         raise UsageError(f"several actions of {name!r} await approval; name one: {ids}")
@@ -109,7 +109,7 @@ def _read(approval: Approval, haft: Haft) -> str:
     """Show the approval and read a decision: `yes`, `no`, `skip` or its first letter."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(
-            f"no terminal to ask on; give --allow, --deny, --skip or --edit: haft approve {approval.approval_id} --allow"
+            f"there is no terminal to ask on; give --allow, --deny, --skip or --edit: haft approve {approval.approval_id} --allow"
         )
     failed = " (it has failed)" if approval.failed is True else ""
     show.line(
@@ -135,5 +135,5 @@ def _read(approval: Approval, haft: Haft) -> str:
 def _decision(line: str) -> str:
     decision = _ANSWERS.get(line.strip().lower())
     if decision is None:
-        raise UsageError("nothing was decided: a decision is y, n or s")
+        raise UsageError("nothing was decided: answer y, n or s")
     return decision

@@ -27,17 +27,17 @@ from ..typed_states import answer_example
 
 EPILOG = r"""
 Keys go to the program, except those after C-\ :
-  C-\ d      detach; the program goes on, and its terminal gets its size back
+  C-\ d      detach; the program continues, and its terminal gets its old size back
   C-\ C-\    type C-\
   C-\ ?      show this
 Where C-\ is hard to type, choose another key with --detach-key, or for good with HAFT_DETACH_KEY.
 
 The program's terminal becomes as large as yours; the client that attached or resized last decides.
-Other clients that read the handle lose nothing by it. A question that the handle asks is shown in
-the last row and answered there. What you type is in the audit log, but for what a program reads by
-the line with its echo off, as sudo does: a password for one that shows stars is better given from
-another terminal, with `haft apply ID --line - --secret`. An attach that is ended by a signal exits
-with 128 and its number.
+Other clients that read the handle miss nothing. A question that the handle asks is shown in the last
+row and answered there. Your input is recorded in the audit log, except lines that a program reads
+with its echo off, as sudo does: for a program that shows asterisks, give the password from another
+terminal, with `haft apply ID --line - --secret`. When a signal ends it, attach exits with 128 plus
+the signal's number.
 
 examples:
   haft attach work
@@ -56,12 +56,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--clipboard",
         action="store_true",
-        help="let the program write your clipboard (OSC 52), as vim and tmux do to copy",
+        help="let the program write to your clipboard (OSC 52), as vim and tmux do when they copy",
     )
     parser.add_argument(
         "--detach-key",
         metavar="KEY",
-        help="the key before a command to haft, as in C-a or C-] (else HAFT_DETACH_KEY, else C-\\)",
+        help="the key that precedes a command to haft, such as C-a or C-] (default: HAFT_DETACH_KEY, else C-\\)",
     )
 
 
@@ -87,9 +87,7 @@ def attach(options: argparse.Namespace) -> tuple[OwnTerminal | None, HandleState
         if isinstance(state, Stopped):
             show.show_line(to_builtins(_unasked(state)))
             logs = _command(options, "logs")
-            show.line(
-                f"{options.id}: there is nothing to attach to; {logs} shows its output", "dim"
-            )
+            show.line(f"{options.id}: it is not running; {logs} shows its output", "dim")
             return None, state
         own, last = join(options, client, (keys, screen))
     if last is not None and not _is_lost(own):
@@ -108,7 +106,7 @@ def join(
     """Join the handle `options.id` to the person's terminal; return the last state, or None after a
     detach, which is reported.
 
-    With `inline` the output of a new handle follows that of other commands, and a signal other than
+    With `inline` the output of a new handle follows the output of other commands, and a signal other than
     HUP is left to the caller.
     """
     own = OwnTerminal(*terminal)
@@ -142,7 +140,7 @@ def join(
     is_forwarded = inline and own.ended_by not in (None, signal.SIGHUP)
     with drop_late_messages():
         if left:
-            text = f"{options.id}: {left} characters that were typed did not reach it"
+            text = f"{options.id}: {left} typed characters were not sent to it"
             show.line(text, "yellow")
         if last is None and not is_forwarded:
             by = "" if own.ended_by is None else f" by {signal.Signals(own.ended_by).name}"
@@ -174,7 +172,7 @@ def _prefix(options: argparse.Namespace) -> str:
             key = prefix_key(key_name)
             if key is None:
                 raise UsageError(
-                    f"{name} takes a key with Ctrl, as in C-a, C-] or C-\\, that types no other "
+                    f"{name} must be a key with Ctrl, such as C-a, C-] or C-\\, that types no other "
                     f"key (C-h, C-i, C-j, C-m and C-[ do), not {key_name!r}"
                 )
             return key
@@ -185,7 +183,7 @@ def terminals(command: str, alternative: str) -> tuple[int, int]:
     """Return the descriptors of the person's terminal. Raises `UsageError` with the alternative."""
     for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
         if stream is None or not stream.isatty():
-            raise UsageError(f"{command} wants a terminal as its standard {name}; {alternative}")
+            raise UsageError(f"{command} needs a terminal as its standard {name}; {alternative}")
     return sys.stdin.fileno(), sys.stdout.fileno()
 
 
@@ -195,7 +193,7 @@ def _terminal_state(client: PollableClient, options: argparse.Namespace) -> Hand
     state = client.fetch(handle, cursor=0, max_bytes=0)
     if isinstance(state, Pending):
         raise UsageError(
-            f"{handle} does not run yet: it awaits approval; decide on it with {_command(options, 'approve')}, then attach"
+            f"{handle} is not running yet: it awaits approval; decide with {_command(options, 'approve')}, then attach"
         )
     if isinstance(state, Stopped):
         return state
@@ -219,7 +217,7 @@ def _terminal_state(client: PollableClient, options: argparse.Namespace) -> Hand
         )
         raise UsageError(
             f"{handle} runs without a terminal; read it with {fetch} or {follow}, "
-            f"give it input with {apply}"
+            f"send it input with {apply}"
         ) from None
 
 

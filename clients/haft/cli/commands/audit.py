@@ -22,7 +22,7 @@ from ..options import UsageError, require_local, session, whole
 from ..statuses import Status
 
 EPILOG = """\
-Secret input is recorded without its text. Exit status 1 when nothing is recorded about ID.
+Secret input is recorded without its text. Exit status 1 when there are no records.
 
 examples:
   haft audit
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
         show.line(f"haft audit: {_no_records(options, path)}", "dim")
     if broken:
         show.line(
-            f"haft audit: passed over {show.counted(len(broken), 'line')} without a record",
+            f"haft audit: skipped {show.counted(len(broken), 'line')} without a record",
             "yellow",
         )
     return Status.FAILED if not records and hasattr(options, "id") and last != 0 else Status.DONE
@@ -179,11 +179,11 @@ def _summary(record: dict[str, Any]) -> str:
             reason = f": {record['reason']}" if "reason" in record else ""
             return f"{decision} {action} of {record.get('tool')}{kept}{reason}"
         case {"event": "askpass", "question": question, "prompt": prompt}:
-            return f"{question} was answered, which asked: {prompt}"
+            return f"{question} was answered; its prompt was: {prompt}"
         case {"event": "trust/grant", "root": root, "files": dict(files)}:
             return f"trust {root}: {', '.join(files)}"
         case {"event": "trust/revoke", "root": root}:
-            return f"trust nothing of {root} any more"
+            return f"revoke trust in {root}"
         case {"event": "lost", "records": records}:
             return f"{records} records are missing here"
         case {"event": "session/close", "handles": list(handles)} if handles:

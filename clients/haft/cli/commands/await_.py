@@ -15,7 +15,7 @@ from ..statuses import Status
 
 USAGE = "haft await ID… | --all ID… [--any ID…] [options]"
 EPILOG = """\
-Ids alone mean all of them. Exit status 5 when the time ran out, else 1 when a tool failed.
+Without options it waits for all ids. Exit status 5 when the time ran out, otherwise 1 when a tool failed.
 
 examples:
   haft await build test
@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--timeout-ms",
         type=whole(),
         metavar="N",
-        help="but not longer than so many milliseconds (no limit)",
+        help="wait at most this many milliseconds (no limit)",
     )
     longest.add_argument("--timeout-secs", type=seconds, metavar="N", help="the same in seconds")
 

@@ -9,8 +9,8 @@ from .. import show
 from ..options import UsageError
 
 EPILOG = """\
-Handles, tools, sessions, options and their values are completed, with a description in zsh and fish. They are asked
-of the daemon; none is started for it.
+Handles, tools, sessions, options and their values are completed, with a description in zsh and fish. The daemon
+is asked for them; none is started for it.
 
 examples:
   source <(haft completion bash)                    for this bash; in ~/.bashrc for each

@@ -20,11 +20,11 @@ from ..show import OutputFailed
 from ..statuses import Status
 
 EPILOG = """\
-Write requests to its standard input and read the replies from its standard output, as on the daemon's
+Write requests to its standard input, and read the replies from its standard output, as at the daemon's
 socket: JSON lines, or Content-Length blocks as language servers use them. A daemon is started when none
-answers. It ends when the daemon closes the connection: after the end of the input with status 0, once
-every reply is written, and with status 3 before that. With --host or HAFT_HOST the daemon is one of another machine:
-an editor that starts `haft connect` needs no more.
+answers. It ends when the daemon closes the connection: with status 0 when the input has ended and every
+reply is written, else with status 3. With --host or HAFT_HOST it connects to the daemon of another machine,
+so an editor only has to start `haft connect`.
 
 examples:
   echo '{"jsonrpc":"2.0","id":1,"method":"ping"}' | haft connect
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--announce",
         action="store_true",
-        help="begin with a line of JSON, the versions, once a daemon answers",
+        help="first print a line of JSON with the versions, when a daemon answers",
     )
 
 
@@ -51,9 +51,7 @@ def run(options: argparse.Namespace) -> int:
                 f"connect has no --{name}: requests go to the daemon as they are written"
             )
     if sys.stdin is None or sys.stdout is None:
-        raise UsageError(
-            "connect reads its standard input and writes its standard output: open both"
-        )
+        raise UsageError("connect needs an open standard input and output")
     may_start = not getattr(options, "no_start", False)
     connected = open_address(chosen_address(options), start=may_start)
     sink = sys.stdout.fileno()
@@ -104,7 +102,7 @@ class _Streams:
         if not self._input_ended:
             raise loss_of(
                 self._socket,
-                "haftd closed the connection before the input ended; its last reply, or `haft logs`, says why",
+                "haftd closed the connection before the input ended; its last reply or its log has the reason",
             )
 
     def _wait(self) -> dict[int, int]:

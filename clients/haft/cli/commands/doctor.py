@@ -56,7 +56,7 @@ _EDITORS = ("vim", "vi", "nvim", "nano")
 
 
 def run(options: argparse.Namespace) -> int:
-    require_local(options, subject="doctor looks at files and services")
+    require_local(options, subject="doctor looks at local files and services")
     findings = [*_places(options), *_editor(), *_setup()]
     answers = True
     try:
@@ -91,10 +91,12 @@ def _unresponsive(options: argparse.Namespace, fault: HaftError) -> Finding:
     """Return the finding about a daemon that listens, but has not answered as it should."""
     pid = announced_pid(find_socket(chosen_socket(options)))
     if pid is None:
-        return Finding("daemon", "problem", str(fault), "`haft stop` it, or end its process")
+        return Finding("daemon", "problem", str(fault), "run `haft stop`, or end its process")
     if _is_suspended(pid):
-        message = f"haftd (pid {pid}) is suspended: a signal such as STOP has stopped its process"
-        return Finding("daemon", "problem", message, f"`kill -CONT {pid}` lets it go on")
+        message = (
+            f"haftd (pid {pid}) is suspended: its process was stopped by a signal such as STOP"
+        )
+        return Finding("daemon", "problem", message, f"`kill -CONT {pid}` continues it")
     advice = f"`haft stop`, or `kill {pid}`, ends it with all handles; its log is {log_file()}"
     return Finding("daemon", "problem", f"haftd (pid {pid}): {fault}", advice)
 
@@ -134,7 +136,7 @@ def _places(options: argparse.Namespace) -> Iterator[Finding]:
     except PathError as fault:
         yield Finding("home", "problem", str(fault), "set HOME")
     else:
-        suffix = "" if Path(config).exists() else " (none: the defaults hold)"
+        suffix = "" if Path(config).exists() else " (none: defaults apply)"
         yield Finding("configuration", "ok", f"{config}{suffix}")
 
 
@@ -151,10 +153,10 @@ def _files() -> Iterator[Finding]:
         except OSError as fault:
             message = f"{file}: {os.strerror(fault.errno or 0)}"
         except (ValueError, RecursionError) as fault:
-            message = f"{file}: it is not TOML: {fault}"
+            message = f"{file}: it is not valid TOML: {fault}"
         else:
             continue
-        yield Finding("definitions", "problem", message, "mend it: haftd leaves it out")
+        yield Finding("definitions", "problem", message, "fix it: haftd ignores it")
 
 
 def _folder(label: str, path: str, named_by: str, *, follow: bool = False) -> Iterator[Finding]:
@@ -169,7 +171,9 @@ def _folder(label: str, path: str, named_by: str, *, follow: bool = False) -> It
         return
     mode = stat.S_IMODE(info.st_mode)
     if not stat.S_ISDIR(info.st_mode):
-        yield Finding(label, "problem", f"{path} is no folder", "remove it; haftd makes the folder")
+        yield Finding(
+            label, "problem", f"{path} is not a folder", "remove it; haftd makes the folder"
+        )
     elif info.st_uid != os.getuid():
         yield Finding(
             label,
@@ -181,8 +185,8 @@ def _folder(label: str, path: str, named_by: str, *, follow: bool = False) -> It
         yield Finding(
             label,
             "problem",
-            f"{path} is everybody's (mode {mode:04o})",
-            f"name a folder of your own: {named_by}",
+            f"{path} can be changed by everybody (mode {mode:04o})",
+            f"use a folder of your own: {named_by}",
         )
     elif mode & 0o022:
         yield Finding(
@@ -217,16 +221,16 @@ def _daemon(haft: Haft) -> Iterator[Finding]:
         yield Finding(
             "installation",
             "note",
-            f"the daemon runs from the cache {status.cache}, which may be emptied while it runs",
+            f"the daemon runs from the cache {status.cache}, which can be emptied while it runs",
             f"{CACHE_REMEDY}, then `haft stop`",
         )
     if status.containment == "cgroup":
-        yield Finding("containment", "ok", "each handle has a cgroup of its own")
+        yield Finding("containment", "ok", "each handle has its own cgroup")
     else:
         yield Finding(
             "containment",
             "note",
-            "handles are held by process records and their mark: a process that clears its "
+            "handles are tracked by process records and process tags: a process that clears its "
             "environment and leaves its session can outlive a crash of the daemon",
             "run haftd as a systemd user service (`haft setup service`), which delegates a cgroup",
         )
@@ -235,7 +239,7 @@ def _daemon(haft: Haft) -> Iterator[Finding]:
             "processes", "problem", f"process {pid} could not be ended", "look at it with ps"
         )
     for problem in status.problems:
-        advice = problem.advice or "mend it, then `haft reload`"
+        advice = problem.advice or "fix it, then run `haft reload`"
         level: Level = "problem" if isinstance(problem.level, UnsetType) else problem.level
         yield Finding("definitions", level, problem_line(problem), advice)
     yield from _path(status)
@@ -271,15 +275,15 @@ def _service(pid: int | None) -> Iterator[Finding]:
         yield Finding(
             "service",
             "problem",
-            f"the daemon that answers (pid {pid}) is not that of haftd.service",
-            "`haft setup service`, which names what would end",
+            f"the daemon that answers (pid {pid}) is not the daemon of haftd.service",
+            "`haft setup service` lists the handles that would end",
         )
     elif service["ActiveState"] == "failed":
         yield Finding(
             "service",
             "problem",
             f"haftd.service has failed ({service['Result']})",
-            "`journalctl --user -u haftd.service` has its log; mend it, then `haft setup service`",
+            "`journalctl --user -u haftd.service` has its log; fix the cause, then run `haft setup service`",
         )
     else:
         yield Finding("service", "ok", f"haftd.socket listens at {path}")

@@ -12,7 +12,7 @@ examples:
   haft fetch build                                  output since the last read
   haft fetch build --wait stopped --timeout-ms 600000
   haft fetch server --wait pattern --pattern 'listening on .*'
-  haft fetch server --pattern 'listening on .*' --cursor 0    also in what was read before
+  haft fetch server --pattern 'listening on .*' --cursor 0    also in output read before
   haft fetch editor --view screen
 """
 

@@ -1,4 +1,4 @@
-"""`haft hosts`: the daemons of several machines, asked at once."""
+"""`haft hosts`: the daemons of several machines, asked concurrently."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from ..options import whole
 from ..statuses import Status
 
 EPILOG = """\
-Without ADDRESS it asks this machine, the machine of --host or HAFT_HOST, and those of the file `hosts` in the folder of
-haft's configuration (~/.config/haft/hosts): one address on a line, `#` begins a comment. A line that is no address is
+Without ADDRESS it asks this machine, the machine of --host or HAFT_HOST, and the machines in the file `hosts` in the folder of
+haft's configuration (~/.config/haft/hosts): one address on a line, `#` begins a comment. An invalid line is
 reported, and the other machines are asked. NEEDS counts the handles that
 wait for a person: for an answer, a decision, a line, a secret or a key. No daemon is started.
 
@@ -56,13 +56,13 @@ class HostReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "addresses", nargs="*", metavar="ADDRESS", help="the machines (else those of the file)"
+        "addresses", nargs="*", metavar="ADDRESS", help="the machines (default: those in the file)"
     )
     parser.add_argument(
         "--timeout-ms",
         type=whole(1),
         metavar="MS",
-        help=f"give up on a machine after so many milliseconds ({_TIMEOUT_MS:,})",
+        help=f"give up on a machine after this many milliseconds ({_TIMEOUT_MS:,})",
     )
 
 

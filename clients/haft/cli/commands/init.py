@@ -17,9 +17,9 @@ from ..options import UsageError, chosen_root, require_local
 from ..statuses import Status
 
 EPILOG = """\
-Writes ROOT/.haft/tools/NAME.toml, for calls in this folder and below; a person has to trust it (`haft trust`). With
+Writes ROOT/.haft/tools/NAME.toml, for calls in this folder and below; a person must trust it first (`haft trust`). With
 --user, writes $XDG_CONFIG_HOME/haft/tools/NAME.toml, for calls everywhere. An existing file is left alone.
-The definition works as it is; its comments name the usual fields. docs/definitions.md has all of them.
+The definition works as it is; its comments show the usual fields. docs/definitions.md has all of them.
 
 examples:
   haft init build
@@ -59,7 +59,7 @@ summary = "Count the lines of files."
 # No shell runs it; for a script: command = {{ program = "wc -l {{{{ tool.arguments.files }}}}", shell = true }}
 command = ["wc", "-l", "--", {{ each = "tool.arguments.files" }}]
 
-# The working folder, from the root, and variables: a text sets one, false removes it.
+# The working folder, from the root, and variables: a string sets one, false removes it.
 #cwd = "src"
 #env = {{ LC_ALL = "C.UTF-8", MAKEFLAGS = false }}
 
@@ -94,7 +94,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--user", action="store_true", help="for calls in every folder")
     parser.add_argument(
-        "--print", action="store_true", help="print the definition, and write nothing"
+        "--print", action="store_true", help="print the definition and write nothing"
     )
 
 
@@ -102,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
     name = getattr(options, "tool", "example")
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} is no name of a tool: it has up to 64 letters, digits and _ . -, and does not begin "
+            f"{name!r} is not a valid tool name: it has up to 64 letters, digits and _ . -, and does not begin "
             "with . or -"
         )
     if name in HAFTS_OWN:
@@ -110,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
     text = definition(name)
     if hasattr(options, "print"):
         if options.json:
-            raise UsageError("--print and --json do not go together: the definition is TOML")
+            raise UsageError("--print and --json cannot be combined: the definition is TOML")
         show.write(text)
         return Status.DONE
     require_local(options, subject="init writes a file")
@@ -124,7 +124,7 @@ def run(options: argparse.Namespace) -> int:
         show.document(msgspec.json.encode({"path": str(path)}))
         return Status.DONE
     show.write(f"{path}\n")
-    step = "`haft reload` has a running daemon read it" if is_user else "`haft trust` lets it run"
+    step = "`haft reload` makes a running daemon read it" if is_user else "`haft trust` lets it run"
     show.line(f"haft init: {step}; `haft tools {name}` shows the tool", "dim")
     return Status.DONE
 

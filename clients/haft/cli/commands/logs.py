@@ -41,7 +41,7 @@ _DRAIN_S = 2.0
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="the handle's name, as `haft ps` shows it")
     parser.add_argument(
-        "-f", "--follow", action="store_true", help="go on until the handle has stopped"
+        "-f", "--follow", action="store_true", help="follow the output until the handle has stopped"
     )
     parser.add_argument(
         "--cursor", type=whole(maximum=MAX_OFFSET), metavar="N", help="from this byte on"
@@ -68,13 +68,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     follow = getattr(options, "follow", False)
     if follow and options.json:
-        raise UsageError("-f and --json do not go together: a stream is no document")
+        raise UsageError("-f and --json cannot be combined: a stream is not one JSON document")
     last = getattr(options, "last", None)
     if last is not None and options.json:
-        raise UsageError("-n and --json do not go together")
+        raise UsageError("-n and --json cannot be combined")
     since = getattr(options, "since", None)
     if since is not None and hasattr(options, "cursor"):
-        raise UsageError("--since and --cursor do not go together")
+        raise UsageError("--since and --cursor cannot be combined")
     moment = None if since is None else read_time(since, time.time())
     follower = Follower(
         options.id,
@@ -138,7 +138,7 @@ def _again(options: argparse.Namespace, follower: Follower) -> Haft:
             raise NotRunning(f"{DAEMON_ENDED}; {read}") from fault
         raise NotRunning(f"the connection to haftd was lost {where}: {fault}") from fault
     if is_same:
-        show.line(f"haft logs: the connection was lost {where}; going on there", "dim")
+        show.line(f"haft logs: the connection was lost {where}; continuing there", "dim")
         return haft
     haft.close()
     raise NotRunning(f"haftd was restarted {where}; its handles ended with it")
@@ -182,7 +182,7 @@ class Follower:
             # Too much for one piece, or dropped from the spool: only a request for all shows.
             state = self._fetch(haft, _EVERYTHING)
         if self._generation not in (None, state.generation):
-            raise UsageError(f"{self.id} was started anew meanwhile; follow it again")
+            raise UsageError(f"{self.id} was started again meanwhile; follow it again")
         self._generation = state.generation
         self._write(state)
         self.cursor = max(self.cursor, state.cursor)
@@ -207,7 +207,7 @@ class Follower:
         if isinstance(state, Stopped) and text:
             result = show.result_of(shown)
             if result == self._result and self._drained_by is not None:
-                # A structured tool's result is no output, and the same on every read.
+                # A structured tool's result is not output, and is the same on every read.
                 text = "" if isinstance(state.output, UnsetType) else state.output
             self._result = result
         self._put(text)

@@ -24,7 +24,7 @@ from ..statuses import Status
 MAX_PORT = 65535
 USAGE = "haft mcp [install HOST | uninstall HOST | import HOST|FILE] [options]"
 EPILOG = """\
-A host starts it as a server on standard input and output; docs/mcp.md has the configuration of each. A daemon is
+A host starts `haft mcp` as a server on standard input and output; docs/mcp.md has the configuration of each host. A daemon is
 started when none answers. Handles belong to the session of the folder and outlive the host: another start in
 the same folder finds them again.
 
@@ -32,13 +32,13 @@ The folder is --root, else CLAUDE_PROJECT_DIR, else the host's first root, else 
 unless that is / or the home folder. With --host or HAFT_HOST it is --root only, a folder of that machine.
 
 `haft mcp install HOST` shows the entry for a host's configuration and writes it, with absolute paths; comments
-stay, and the file as it was is kept beside it as FILE.haft-backup. `haft mcp uninstall HOST` takes the entry out
+stay, and the previous file is kept beside it as FILE.haft-backup. `haft mcp uninstall HOST` removes the entry
 again, `--print HOST` (or `haft mcp install HOST --print`) only shows it. The options --root, --session, --host, --socket and
 --surface become those of the entry. Hosts: claude-code, claude-desktop, codex, cursor, gemini, vscode, zed.
 
 `haft mcp import HOST|FILE` takes over the servers that a host's configuration names, as `[mcp.<name>]` tables of
-haft's config.toml: it shows them, without the values of variables and headers, asks, and keeps the file as it was
-as config.toml.haft-backup. Servers that are there already, haft itself and those that a host has off are left out.
+haft's config.toml: it shows them, without the values of variables and headers, asks for your consent, and keeps the previous file
+as config.toml.haft-backup. Servers that are there already, haft itself and servers that the host has disabled are left out.
 Of Claude Code it takes those of the project in --root, or in this folder, too; what VS Code asks for, it asks for.
 Without a terminal it shows the tables and writes nothing.
 
@@ -53,7 +53,7 @@ examples:
 
 INSTRUCTIONS = """\
 haft holds running programs for you, across turns, host restarts and conversations.
-- run: one command, its result, or a handle if it goes on (builds, tests, servers, REPLs). shell: a bash session.
+- run: one command, its result, or a handle if it keeps running (builds, tests, servers, REPLs). shell: a bash session.
 - A handle is named by its id. handle_send types into it and returns what it prints once it reads input again; \
 handle_read reads; handle_wait waits until handles have stopped (do not poll); handle_stop ends them; handle_list \
 finds them again.
@@ -70,15 +70,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="ACTION",
         help="install, uninstall or import; without one it serves",
     )
-    parser.add_argument("host", nargs="?", metavar="HOST", help="the host that is configured")
-    parser.add_argument("--yes", action="store_true", help="import what is shown without asking")
+    parser.add_argument("host", nargs="?", metavar="HOST", help="the host to configure")
+    parser.add_argument("--yes", action="store_true", help="import the servers without asking")
     parser.add_argument(
         "--print",
         metavar="HOST",
         dest="printed",
         nargs="?",
         const="",
-        help="show the entry for a host, and write nothing",
+        help="show the entry for a host and write nothing",
     )
     parser.add_argument(
         "--http",
@@ -100,7 +100,7 @@ def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str
     if "--dry-run" not in words:
         return None
     host = getattr(options, "host", "HOST")
-    return f"an entry is shown and not written by --print, as in: haft mcp --print {host}"
+    return f"to show an entry without writing it, use --print: haft mcp --print {host}"
 
 
 def _port(text: str) -> int:
@@ -109,7 +109,7 @@ def _port(text: str) -> int:
     except ValueError:
         port = -1
     if not 0 <= port <= MAX_PORT:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port, a number from 0 to {MAX_PORT}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, a number from 0 to {MAX_PORT}")
     return port
 
 
@@ -119,11 +119,11 @@ def run(options: argparse.Namespace) -> int:
     is_used = getattr(options, "action", None) not in ("uninstall", "import")
     remote = is_remote(options)
     if options.root and is_used and not remote and not os.path.isdir(chosen_root(options)):  # noqa: PTH112 - pathlib costs 5 ms of every start
-        raise UsageError(f"--root is no folder: {chosen_root(options)}")
+        raise UsageError(f"--root is not a folder: {chosen_root(options)}")
     if getattr(options, "action", None) or printed is not None:
         return _configure_host(options, printed)
     if options.json:
-        raise UsageError("mcp has no --json: it speaks JSON-RPC all the time")
+        raise UsageError("mcp has no --json: it always speaks JSON-RPC")
     if getattr(options, "http", None) is None and (sys.stdin is None or sys.stdout is None):
         raise UsageError("mcp is started by a host, with its standard input and output open")
     port: int | None = getattr(options, "http", None)
@@ -184,7 +184,7 @@ def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
     if action not in (None, "install", "uninstall", "import"):
         raise UsageError(f"there is no action {action!r}; it is install, uninstall or import")
     if options.json:
-        raise UsageError("mcp has no --json: the entry of a host is what --print shows")
+        raise UsageError("mcp has no --json: --print shows the entry of a host")
     if is_printed and action in ("uninstall", "import"):
         raise UsageError(f"{action} has no --print; `haft mcp --print HOST` shows haft's entry")
     if getattr(options, "http", None) is not None:
@@ -213,13 +213,11 @@ def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
         return Status.DONE
     if action == "uninstall":
         done = entry.uninstall()
-        outcome = "haft is taken out of" if done else "haft is not in"
+        outcome = "haft was removed from" if done else "haft is not in"
     else:
         show.write(f"{entry.path}:\n{entry.shown()}")
         done = entry.install()
-        outcome = (
-            f"written; start {host} again to use it:" if done else "the entry is there already:"
-        )
+        outcome = f"written; restart {host} to use it:" if done else "the entry is there already:"
     show.line(f"haft mcp: {outcome} {entry.path}")
     return Status.DONE
 
@@ -227,7 +225,7 @@ def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
 def _entry_options(options: argparse.Namespace) -> list[str]:
     """Return the options of the command line for the server in the entry."""
     named = {
-        # HAFT_SESSION is that of this shell, not of the host.
+        # HAFT_SESSION is the session of this shell, not of the host.
         "--session": unicode(options.session, "--session") if options.session else None,
         "--host": options.address,
         "--socket": chosen_socket(options),
@@ -251,14 +249,16 @@ def _import(source: str | None, folder: str, *, sure: bool) -> int:
     path = str(path_of(source, os.environ)) if source in HOSTS else source
     servers = ServerImport(path, os.environ, folder=folder, can_ask=not sure)
     for name, reason in servers.left_out.items():
-        show.line(f"haft mcp: {show.plain(name)} is left out: {reason}")
+        show.line(f"haft mcp: {show.plain(name)} is skipped: {reason}")
     if not servers.tables:
         show.line(f"haft mcp: there is nothing to import from {path}")
         return Status.DONE
     show.write(f"{servers.config}:\n{servers.shown()}")
     if not sure and not confirmation.can_ask():
         raise UsageError("nothing was imported: run it in a terminal, or with --yes")
-    if not sure and not confirmation.ask("add them, for haftd to start when one is needed?"):
+    if not sure and not confirmation.ask(
+        "add them, so that haftd starts a server when it is needed?"
+    ):
         show.line("haft mcp: nothing was imported")
         return Status.FAILED
     servers.fill(

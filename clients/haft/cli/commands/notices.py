@@ -12,7 +12,7 @@ from .. import show
 from ..options import connect
 
 EPILOG = """\
-Notices are shown once: the session's next call does not repeat them. So a host can put them into a
+Notices are shown once: the session's next call does not repeat them, so a host can put them into a
 prompt. A program's output in them is plain text.
 
 examples:
@@ -30,5 +30,5 @@ def run(options: argparse.Namespace) -> int:
     if text:
         show.write(str(text))
     else:
-        show.line("haft notices: nothing is new")
+        show.line("haft notices: there are no new notices")
     return 0

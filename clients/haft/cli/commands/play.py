@@ -23,8 +23,8 @@ from ..terminal.terminal_modes import TerminalModes
 
 EPILOG = """\
 FILE is an asciicast of version 2 or 3, as `haft record` and asciinema write it; `-` is standard input.
-In a terminal, the space bar pauses, `.` goes on by one step, `q` and Ctrl-C end. Without a terminal the
-output is written at its own speed, too.
+In a terminal, the space bar pauses, `.` plays one step, `q` and Ctrl-C quit. Without a terminal the output
+is also written with its timing.
 
 examples:
   haft play build.cast
@@ -41,12 +41,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", type=non_empty, metavar="FILE", help="a recording, as `haft record` writes it, or -"
     )
-    parser.add_argument("--speed", type=float, metavar="FACTOR", help="so many times as fast (1)")
+    parser.add_argument("--speed", type=float, metavar="FACTOR", help="this many times as fast (1)")
     parser.add_argument(
         "--idle",
         type=float,
         metavar="SECONDS",
-        help="shorten each longer pause to so many seconds (the recording's own limit, if it has one)",
+        help="shorten each longer pause to this many seconds (default: the recording's limit, if it has one)",
     )
 
 
@@ -56,9 +56,9 @@ def run(options: argparse.Namespace) -> int:
     speed = getattr(options, "speed", 1.0)
     idle = getattr(options, "idle", None)
     if not 0 < speed <= _MAX_SPEED:
-        raise UsageError(f"--speed is above 0, and at most {_MAX_SPEED:.0f}")
+        raise UsageError(f"--speed must be above 0 and at most {_MAX_SPEED:.0f}")
     if idle is not None and not idle >= 0:
-        raise UsageError("--idle is 0 or more")
+        raise UsageError("--idle must be 0 or more")
     with _opened(options.file) as file:
         try:
             header, events = read(lines_of(file))
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
                 return _on_a_terminal(keys, events, pauses, (header.rows, header.cols))
             return _as_text(events, pauses)
         except NotARecording as fault:
-            raise UsageError(f"{options.file!r} is no recording (asciicast): {fault}") from None
+            raise UsageError(f"{options.file!r} is not a recording (asciicast): {fault}") from None
         except OSError as fault:
             raise UsageError(f"{options.file!r} cannot be read: {fault.strerror}") from None
 
@@ -85,7 +85,7 @@ def _opened(file: str) -> BinaryIO:
             raise UsageError(f"there is no file {file!r}") from None
         recorded = f"haft record {file} | haft play -"
         raise UsageError(
-            f"there is no file {file!r}; a handle of this name is shown by: {recorded}"
+            f"there is no file {file!r}; to play a handle of this name: {recorded}"
         ) from None
     except (OSError, ValueError) as fault:
         raise UsageError(f"{file!r} cannot be read: {getattr(fault, 'strerror', fault)}") from None
@@ -145,7 +145,9 @@ def _on_a_terminal(
     with drop_late_messages():
         show.line("")
         if own is not None and (own[0] < size[0] or own[1] < size[1]):
-            show.line(f"haft play: this was recorded in {size[1]} x {size[0]} cells", "dim")
+            show.line(
+                f"haft play: this was recorded on a terminal of {size[1]}x{size[0]} cells", "dim"
+            )
     return Status.DONE if ended_by is None else 128 + ended_by
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from ..show import Json
 
 EPILOG = """\
-Running handles come first, then stopped ones, the latest first. Handles that stopped more than a
-minute ago are only counted without -a, and finished calls of tools are left out; --json has all.
-SESSION is shown where a handle is of another session than this command's.
+Running handles come first, then stopped ones, the latest first. Without -a, handles that stopped more
+than a minute ago are only counted, and finished calls of tools are omitted; --json has all.
+SESSION is shown if a handle belongs to another session than this command's.
 
 examples:
   haft ps
@@ -38,14 +38,17 @@ _CALL = r"call\.[0-9a-f]{16}"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-a", "--all", action="store_true", help="also what stopped long ago, and of all sessions"
+        "-a",
+        "--all",
+        action="store_true",
+        help="also handles that stopped long ago, of all sessions",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="only the names of live handles")
     parser.add_argument("--every-session", action="store_true", help="of all sessions")
 
 
 def run(options: argparse.Namespace) -> int:
-    """List the handles; an empty list is no failure."""
+    """List the handles; an empty list is not a failure."""
     whole = getattr(options, "all", False)
     every = whole or getattr(options, "every_session", False) or session(options) == "*"
     with connect_plainly(options) as haft:
@@ -118,7 +121,7 @@ def _seconds_since_stop(info: Json) -> float:
 
 
 def _rows(infos: list[Json], every: bool, *, narrow: bool = False) -> list[tuple[str, ...]]:
-    """Return the table; the column NEEDS stands where a handle needs anything."""
+    """Return the table; it has the column NEEDS if a handle needs anything."""
     rows = [_HEAD, *(_row(info, narrow=narrow) for info in infos)]
     needs = ["NEEDS", *(info.get("needs", "nothing").replace("nothing", "-") for info in infos)]
     if any(need != "-" for need in needs[1:]):

@@ -21,11 +21,11 @@ from ..statuses import Status
 from ..typed_states import state_of
 
 EPILOG = """\
-The daemon keeps the time of each output, so nothing has to be started before: a handle can be recorded when
-it has stopped, for as long as it can be read. What was typed is only in it where the program printed it.
+The daemon records the time of each output, so recording need not be started beforehand: a handle can be
+recorded after it has stopped, as long as it can be read. Typed input appears only where the program echoed it.
 
 --svg draws a still picture instead: the screen of a terminal, the last one if it has stopped, or the last lines of
-other output, with colours and styles. It has no script and refers to nothing outside.
+other output, with colours and styles. The picture has no scripts and no external references.
 
 examples:
   haft record build > build.cast
@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.json:
-        raise UsageError("record has no --json: its output is lines of JSON already")
+        raise UsageError("record has no --json: its output is already JSON lines")
     if hasattr(options, "svg"):
         return _draw(options)
     version = int(getattr(options, "format", "v3")[1:])
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
         )
     if recording.dropped:
         show.line(
-            f"haft record: {show.counted(recording.dropped, 'byte')} no longer kept, and left out",
+            f"haft record: {show.counted(recording.dropped, 'byte')} are no longer kept and are missing",
             "yellow",
         )
     return Status.DONE
@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
 def _draw(options: argparse.Namespace) -> int:
     """Draw the screen of a terminal, or the last lines of output."""
     if hasattr(options, "format"):
-        raise UsageError("--svg and --format do not go together: a picture is no recording")
+        raise UsageError("--svg and --format cannot be combined: a picture is not a recording")
     with connect(options) as haft:
         timeline = haft.timeline(options.id, max_points=1)
         fields: dict[str, object] = {"id": options.id, "cursor": 0}
@@ -173,7 +173,7 @@ class _Recording:
         while True:
             timeline = self._haft.timeline(self._id, cursor=cursor, max_points=_POINTS)
             if timeline.generation != self._generation:
-                raise UsageError(f"{self._id} was started anew meanwhile; record it again")
+                raise UsageError(f"{self._id} was started again meanwhile; record it again")
             self._resizes += timeline.resizes
             for offset, at_ms in timeline.points:
                 if last is not None and offset > cursor:

@@ -15,7 +15,7 @@ from ..statuses import Status
 from .status import problem_line
 
 EPILOG = """\
-Exit status 1 when a file has errors; the valid parts take effect. A setting that takes effect at the next start only is named, and no error.
+Exit status 1 when a file has errors; the valid parts take effect. A setting that takes effect only at the next start is reported and is not an error.
 
 examples:
   haft reload

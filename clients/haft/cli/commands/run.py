@@ -51,22 +51,22 @@ from .spawn import (
 
 USAGE = "haft run [-d] [--rm] [--id ID] [options] -- COMMAND…"
 EPILOG = r"""
-Runs COMMAND in this folder and with this environment, in which haftd sets PAGER=cat and a TERM of its own, and on pipes
+Runs COMMAND in this folder and with this environment, in which haftd sets PAGER=cat and TERM, and on pipes
 NO_COLOR. Its output, error output, input, signals and exit
-status are those of `haft run`, as with `docker run`: it fits into pipes and scripts.
+status become those of `haft run`, as with `docker run`, so that it can be used in pipes and scripts.
 
-In a terminal (standard input, output and error output are all one) the command gets a terminal, too, and keys go
+In a terminal (standard input, output and error are all the same terminal) the command also gets a terminal, and keys go
 to it; C-\ d detaches and leaves it running, as in `haft attach`. Otherwise, and in the background of a shell, it gets
-pipes, its standard error apart. -t and -T choose.
+pipes, with a separate standard error. -t and -T choose.
 
-The command belongs to a handle of haftd: it goes on when this client is killed, a terminal that it has is closed, or
+The command belongs to a handle of haftd: it keeps running when this client is killed, its terminal is closed, or
 the connection is lost. With --host it runs on that machine, in its environment. `haft ps` lists it, `haft attach ID`
-or `haft logs -f ID` comes back, `haft abort ID` ends it. INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are forwarded; TSTP stops the command and this client, CONT resumes
-both. With a terminal HUP only detaches.
+or `haft logs -f ID` returns to it, `haft abort ID` ends it. INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are forwarded; TSTP stops the command and this client, CONT resumes
+both. With a terminal, HUP only detaches.
 
 exit status of run:
-  0-255  that of the command; 128 and the number of a signal that ended it
-  125    haft failed: no daemon, a wrong option, a refusal
+  0-255  the status of the command; 128 plus the number of the signal that ended it
+  125    haft failed: no daemon, an invalid option, a refusal
   126    the command cannot be run
   127    the command was not found
 
@@ -105,7 +105,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-d", "--detach", action="store_true", help="print the handle's name, and do not wait"
     )
-    parser.add_argument("--rm", action="store_true", help="keep no handle and output after the end")
+    parser.add_argument(
+        "--rm", action="store_true", help="remove the handle and its output when it ends"
+    )
     parser.add_argument("-t", "--terminal", action="store_true", help="give it a terminal")
     parser.add_argument("-T", "--no-terminal", action="store_true", help="give it pipes")
     parser.add_argument(
@@ -128,7 +130,7 @@ def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str
     command = shlex.join(options.words or rest[1:]) or "COMMAND"
     if name in FOLDER_OPTIONS:
         folder = shlex.quote(rest[0]) if rest else "FOLDER"
-        return f"the folder is given by --root, as in: haft run --root {folder} -- {command}"
+        return f"give the folder with --root, as in: haft run --root {folder} -- {command}"
     if name in VARIABLE_OPTIONS:
         variable = shlex.quote(rest[0]) if rest else "NAME=VALUE"
         return f"to set variables, use env: haft run -- env {variable} {command}"
@@ -176,8 +178,8 @@ def run(options: argparse.Namespace) -> int:
                 options.remedy = explain_missing_program(options.words)
         if refused.kind == "limit_exceeded" and (refused.data or {}).get("limit") == "max_values":
             raise UsageError(
-                f"the command has {len(options.words):,} arguments, and one message has room for some 100,000 "
-                "(`max_values`); give it a part of them at a time, as xargs does"
+                f"the command has {len(options.words):,} arguments, and one message has room for about 100,000 "
+                "(`max_values`); pass fewer at a time, as xargs does"
             ) from refused
         raise
 
@@ -203,7 +205,7 @@ def _escaped(word: str) -> str:
 def _gets_terminal(options: argparse.Namespace) -> bool:
     wanted, refused = hasattr(options, "terminal"), hasattr(options, "no_terminal")
     if wanted and refused:
-        raise UsageError("-t and -T do not go together")
+        raise UsageError("-t and -T cannot be combined")
     if wanted and not hasattr(options, "detach"):
         attach.terminals("run -t", "leave out -t, or use -d")
     on_terminals = all(
@@ -239,8 +241,10 @@ def _started(options: argparse.Namespace, fields: dict[str, object], *, terminal
             if id or refused.kind != "handle_exists":
                 raise
         except ConnectionLost as fault:
-            raise ConnectionLost(f"{fault}; `haft ps` shows if {options.id} runs on") from fault
-    raise UsageError(f"{MAX_GENERATED_IDS} generated ids were taken; choose one by --id")
+            raise ConnectionLost(
+                f"{fault}; `haft ps` shows whether {options.id} is still running"
+            ) from fault
+    raise UsageError(f"{MAX_GENERATED_IDS} generated ids were taken; choose one with --id")
 
 
 def _joined(
@@ -250,7 +254,7 @@ def _joined(
     *,
     terminal: bool,
 ) -> int:
-    """Start the command, and stand in for its process until the end."""
+    """Start the command, and act as its process until the end."""
     if hasattr(options, "detach"):
         options.waited_for = [options.id]
         state = client.finish(client.start("spawn", **fields, approval_timeout_ms=APPROVAL_MS))
@@ -259,7 +263,7 @@ def _joined(
         try:
             show.write(f"{options.id}\n")
         except show.OutputFailed as fault:
-            raise show.OutputFailed(f"{fault}; {options.id} runs on") from fault
+            raise show.OutputFailed(f"{fault}; {options.id} keeps running") from fault
         return Status.DONE
     if terminal:
         # HUP only detaches, and the others leave the terminal as it is until it is taken.

@@ -14,8 +14,8 @@ from ..options import connect, whole
 from ..statuses import Status
 
 EPILOG = """\
-The number behind the name of a handle is the byte at which the line begins: `haft fetch ID --cursor N` reads on
-from there. Exit status 1 when nothing is found, as grep has it.
+The number after the name of a handle is the offset of the byte at which the line begins: `haft fetch ID --cursor N` reads on
+from there. Exit status 1 when nothing is found, as with grep.
 
 examples:
   haft search 'error|warning'

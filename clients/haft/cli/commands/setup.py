@@ -47,14 +47,14 @@ from .stop import shut_down
 
 USAGE = "haft setup PART… [--dry-run] [--undo] [--replace] [--yes]"
 EPILOG = """\
-PART is one or more of service, completions, man, nvim. completions are those of bash, zsh and fish, man the manual
-pages, nvim the plugin for Neovim: files in your own data folder. A file that you have changed is kept, and named,
+PART is one or more of service, completions, man, nvim. completions are for bash, zsh and fish, man is the manual
+pages, nvim the plugin for Neovim: files in your data folder. A file that you have changed is kept and reported,
 unless you add --replace. --undo restores what was there before. `haft doctor` reports files of another version.
 
-With service, haftd starts when the first client connects, is restarted when it fails, and keeps each handle in a
-cgroup of its own. A daemon that a command has started ends first, with its handles: they are listed,
-and you are asked (without a terminal: --yes). From a source tree, the service runs from an
-environment of its own in $XDG_DATA_HOME/haft; run this again after an update. --undo stops the service
+With service, haftd starts when the first client connects, is restarted when it fails, and keeps each handle in its own
+cgroup. A daemon that a command has started ends first, with its handles: they are listed,
+and you are asked (without a terminal: --yes). From a source tree, the service runs from a separate
+environment in $XDG_DATA_HOME/haft; run this again after an update. --undo stops the service
 and removes what this has written. --dry-run needs no service manager.
 
 examples:
@@ -70,10 +70,10 @@ _START_S = 60.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("parts", nargs="+", choices=_PARTS, metavar="PART", help="see below")
-    parser.add_argument("--dry-run", action="store_true", help="show the steps, change nothing")
-    parser.add_argument("--undo", action="store_true", help="restore what was there before")
+    parser.add_argument("--dry-run", action="store_true", help="show the steps and change nothing")
+    parser.add_argument("--undo", action="store_true", help="restore the previous files")
     parser.add_argument(
-        "--replace", action="store_true", help="write, or undo, also files that you have changed"
+        "--replace", action="store_true", help="also write, or undo, files that you have changed"
     )
     parser.add_argument(
         "-y", "--yes", action="store_true", help="end running handles without asking"
@@ -84,10 +84,12 @@ def run(options: argparse.Namespace) -> int:
     unknown = [part for part in options.parts if part not in _PARTS]
     if unknown:
         meant = suggestion(unknown[0], _PARTS)
-        raise UsageError(f"there is no part {unknown[0]!r}{meant}; they are {', '.join(_PARTS)}")
+        raise UsageError(
+            f"there is no part {unknown[0]!r}{meant}; the parts are {', '.join(_PARTS)}"
+        )
     require_local(options, subject="setup writes files")
     if options.json and len(options.parts) > 1:
-        raise UsageError("--json goes with one part")
+        raise UsageError("--json needs the name of one part")
     parts = tuple(dict.fromkeys(options.parts))
     is_done = True
     for part in parts:
@@ -138,7 +140,7 @@ def _service(options: argparse.Namespace) -> int:
     obstacles: list[str] = []
     if is_in_handle():
         obstacles.append(
-            "a program that haftd runs cannot change what runs haftd; use a terminal of your own"
+            "a program that haftd runs cannot change how haftd is run; use your own terminal"
         )
         if not dry_run:
             raise UsageError(obstacles[0])
@@ -153,7 +155,7 @@ def _service(options: argparse.Namespace) -> int:
         obstacles.append(str(fault))
     if not undo and (cache := cache_folder()) is not None:
         obstacles.append(
-            f"this haft runs from the cache {cache}, which may be emptied under a service; {CACHE_REMEDY}"
+            f"this haft runs from the cache {cache}, which can be emptied while the service runs; {CACHE_REMEDY}"
         )
         if not dry_run:
             raise SetupFailed(f"nothing was changed: {obstacles[0]}")
@@ -192,8 +194,8 @@ def _agreed(options: argparse.Namespace, running: _Running) -> bool:
         return True
     end = "; ".join(running.steps())
     if options.json or not can_ask():
-        raise UsageError(f"nothing was changed: it would {end}. To let it: --yes")
-    return ask(f"This will {end}. Go on?")
+        raise UsageError(f"nothing was changed: it would {end}. To allow that: --yes")
+    return ask(f"This will {end}. Continue?")
 
 
 def _show(
@@ -254,24 +256,24 @@ class _Running:
 
     @property
     def is_unreachable(self) -> bool:
-        """True if the service runs behind a dead socket, with unknown handles."""
+        """True if the service runs but its socket is dead, so that its handles are unknown."""
         return self._haft is None and self._main_pid != 0
 
     @property
     def ends_something(self) -> bool:
-        """True if a person has to agree to the end."""
+        """True if a person must agree to the end."""
         return bool(self.handles) or self.is_unreachable
 
     def steps(self) -> Iterator[str]:
         if self.is_unreachable:
             yield (
-                f"end the service's daemon (pid {self.pid}), whose socket file is gone, and whatever "
-                "it holds: it cannot be asked"
+                f"end the service's daemon (pid {self.pid}), whose socket file is gone, and all "
+                "its handles, which cannot be listed"
             )
         elif self.handles:
             yield f"end the daemon (pid {self.pid}) and {handle_names(self.handles)}"
         elif self._haft is not None:
-            yield f"end the daemon (pid {self.pid}), which holds no running handle"
+            yield f"end the daemon (pid {self.pid}), which has no running handle"
 
     def stop(self, *, is_agreed: bool) -> None:
         """End the daemon that answers; an unreachable one ends with its unit.
@@ -321,7 +323,7 @@ class _Change(Protocol):
 
 
 class _Setup:
-    done = "haftd starts when a client connects; `haft status` asks it, `haft setup service --undo` removes it"
+    done = "haftd starts when a client connects; `haft status` shows its status, `haft setup service --undo` removes it"
 
     def __init__(self, manager: UserManager, record: SetupRecord, path: str) -> None:
         self._manager = manager
@@ -369,7 +371,9 @@ class _Setup:
             why = f"{fault}{self._result()}"
             self._put_back()
             result = (
-                "the one before is back" if all(self._before.values()) else "it was removed again"
+                "the previous one was restored"
+                if all(self._before.values())
+                else "it was removed again"
             )
             raise SetupFailed(f"the service does not work, and {result}: {why}") from fault
         except BaseException:
@@ -434,7 +438,7 @@ class _Undo:
         yield f"stop and disable {' and '.join(UNITS)}, and remove them from {folder}"
         for unit, file in self._record.of_part("service").items():
             if file.before is not None:
-                yield f"put back {unit} as it was before"
+                yield f"restore the previous {unit}"
         for copy in self._copies():
             yield f"remove {copy}"
 
@@ -473,7 +477,7 @@ def _conflict(unit: Path, record: SetupRecord) -> str:
 
 
 def _remove_units(manager: UserManager, record: SetupRecord) -> None:
-    """Stop, disable and restore the units; missing units are no failure."""
+    """Stop, disable and restore the units; a missing unit is not a failure."""
     with suppress(ManagerFailed):
         manager.call("disable", "--now", *UNITS)
     with suppress(ManagerFailed):  # Loaded only when failed or active.

@@ -22,13 +22,13 @@ _MAX_NUMBER = 1_000
 
 EPILOG = r"""
 Opens $SHELL under haftd and attaches to it, as `haft attach` does: C-\ d leaves it running, and `haft attach
-ID` comes back, also after the terminal or the connection is gone. Without ID it is called shell, or shell-2
-and so on where that runs already.
+ID` returns to it, also after the terminal or the connection is gone. Without ID it is called shell, or shell-2
+and so on while a shell of that name runs.
 
-Programs in it may do everything that you may in a terminal of your own: approve, answer, use every session. No model is
-offered such a shell, and no program that haftd runs for another definition can start one or type into it.
+Programs in it may do everything that you may do in your own terminal: approve, answer, use every session. Models are
+not offered such a shell, and a program that haftd runs for another definition can neither start one nor type into it.
 
-The exit status is that of a shell that has ended, 128 and the number for a signal, and 0 after a detach.
+The exit status is the shell's when it has exited, 128 plus the number when a signal ended it, and 0 after a detach.
 
 examples:
   haft shell
@@ -48,7 +48,7 @@ def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str
     option, _, value = words[0].partition("=")
     if option not in ("--id", "--name"):
         return None
-    return f"the handle's name stands alone, as in: haft shell {shlex.quote(value or getattr(options, 'id', 'work'))}"
+    return f"give the handle's name without an option, as in: haft shell {shlex.quote(value or getattr(options, 'id', 'work'))}"
 
 
 def run(options: argparse.Namespace) -> int:

@@ -28,7 +28,7 @@ def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str
     """Report a handle's name, for which the command is `fetch`."""
     if len(words) > 1 or words[0].startswith("-"):
         return None
-    return f"status is the daemon's; that of a handle: haft fetch {shlex.join(words)}"
+    return f"status shows the daemon's; for the status of a handle: haft fetch {shlex.join(words)}"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -80,7 +80,7 @@ def _lines(status: StatusResult) -> list[tuple[str, str]]:
         ),
     ]
     if not isinstance(status.cache, UnsetType):
-        lines.append(("cache", f"{status.cache} has this daemon's program, and may be emptied"))
+        lines.append(("cache", f"this daemon's program is in {status.cache}, which can be emptied"))
     if not isinstance(status.websocket, UnsetType):
         lines.append(("websocket", f"ws://{status.websocket.host}:{status.websocket.port}/"))
     for name, figures in (("recovered", status.recovered), ("refused", status.refused)):

@@ -29,7 +29,7 @@ from ..statuses import Status
 
 EPILOG = """\
 examples:
-  haft stop                 ends every handle within its grace; a terminal is asked first
+  haft stop                 ends every handle within its grace period; on a terminal it asks first
   haft stop --if-idle       not while a handle runs
 """
 
@@ -45,7 +45,7 @@ def explain_unexpected(options: argparse.Namespace, words: Sequence[str]) -> str
     """Report handles, as `docker stop` would take them."""
     if any(word.startswith("-") for word in words):
         return None
-    return f"stop ends the daemon and all handles; single ones: haft abort {shlex.join(words)}"
+    return f"stop ends the daemon and all handles; to end single handles: haft abort {shlex.join(words)}"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -94,12 +94,12 @@ def _end(
     daemon = f"haftd {fault.version or ''}".strip() + " speaks another version of the protocol"
     if policy == "refuse":
         raise ProtocolFault(
-            f"{daemon}, so whether a handle runs cannot be told; without --if-idle it is ended"
+            f"{daemon}, so it is unknown whether a handle runs; without --if-idle the daemon is ended"
         )
     pid = fault.pid or announced_pid(find_socket(chosen_socket(options)))
     if pid is None:
         raise ProtocolFault(
-            f"{daemon} and does not tell its process; end it by hand (`systemctl --user stop haftd`, or "
+            f"{daemon} and its process is unknown; end it by hand (`systemctl --user stop haftd`, or "
             "`kill` its process)"
         )
     ending = _watch(pid)

@@ -19,7 +19,7 @@ _INDENT = " " * 6
 _MIN_COLUMNS = 40
 
 EPILOG = """\
-With TOOL its arguments are shown as `haft spawn` takes them; --json, --provider and --style have the JSON Schema.
+With TOOL its arguments are shown as `haft spawn` takes them; --json, --provider and --style show the JSON Schema.
 
 examples:
   haft tools
@@ -32,7 +32,9 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tool", nargs="?", metavar="TOOL", help="show this one in full")
     parser.add_argument(
-        "--provider", choices=get_args(Provider), help="in the words that this provider takes"
+        "--provider",
+        choices=get_args(Provider),
+        help="with the keywords that this provider accepts",
     )
     parser.add_argument(
         "--style",
@@ -50,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
         match = next((tool for tool in result.tools if tool_name in (tool.name, tool.tool)), None)
         for problem in result.problems if match is None else ():
             if problem.key in (f"tools.{tool_name}", f"tools.{tool_name}.parameters"):
-                raise UsageError(f"{tool_name!r} is left out: {problem_line(problem)}")
+                raise UsageError(f"{tool_name!r} is not loaded: {problem_line(problem)}")
         if tool_name is not None and match is None:
             # The daemon knows the reason: the tool may be in an untrusted file.
             haft.raw("tools/describe", {"tools": [tool_name]})

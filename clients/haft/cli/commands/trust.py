@@ -1,7 +1,7 @@
 """`haft trust`: show the commands in the definitions of a root, and trust them.
 
 Trust covers exactly the shown text, by its digest. Invisible characters and cursor movements are
-escaped, long blank runs counted.
+escaped, long runs of spaces counted.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ..statuses import Status
 
 EPILOG = """\
 ROOT is the folder that tools work in, this one by default; its definitions are the *.toml in
-ROOT/.haft/tools and below it. Without that folder, the nearest folder above ROOT that has it is meant,
-as git finds its repository. A file that changes has to be trusted again. Exit status 0 when all of it is
+ROOT/.haft/tools and below it. Without that folder, the nearest folder above ROOT that has it is used,
+as git finds its repository. A file that changes must be trusted again. Exit status 0 when all of it is
 trusted, 1 when something is not, or when there is nothing to trust.
 
 examples:
@@ -46,11 +46,11 @@ _BLANKS = re.compile(r" {24,}")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", nargs="?", metavar="ROOT", help="the folder (else --root)")
+    parser.add_argument("folder", nargs="?", metavar="ROOT", help="the folder (default: --root)")
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--yes", action="store_true", help="trust the shown files without asking")
     mode.add_argument("--list", action="store_true", help="list the roots that are trusted")
-    mode.add_argument("--revoke", action="store_true", help="trust nothing of the root any more")
+    mode.add_argument("--revoke", action="store_true", help="revoke trust in the root")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -86,7 +86,7 @@ def _revoke(haft: Haft, options: argparse.Namespace, root: str) -> int:
         show.document(encoded)
         return 0
     result = msgspec.json.decode(encoded)
-    outcome = "is not trusted any more" if result["was"] else "was not trusted"
+    outcome = "is no longer trusted" if result["was"] else "was not trusted"
     show.line(f"haft trust: {_visible(result['root'])} {outcome}")
     return 0
 
@@ -106,7 +106,7 @@ def _trust(haft: Haft, options: argparse.Namespace, root: str) -> int:
         if not shown.files:
             outcome = (
                 f"nothing can be trusted: there is no definition in {_visible(shown.root)}/{_FOLDER}, "
-                "nor in that of a folder above it"
+                f"nor in {_FOLDER} of a folder above it"
             )
         else:
             outcome = "nothing else can be trusted" if refused else "all of it is trusted already"
@@ -119,16 +119,16 @@ def _trust(haft: Haft, options: argparse.Namespace, root: str) -> int:
     if options.json:
         show.document(granted)
     else:
-        show.line(f"haft trust: {_visible(shown.root)} is trusted as it is shown", "green")
+        show.line(f"haft trust: {_visible(shown.root)} is trusted as shown", "green")
     return 0
 
 
 def _confirm(files: int) -> bool:
     """Read an explicit yes. Raises `UsageError` without a terminal."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
-        raise UsageError("nothing was trusted: look at it in a terminal, or say --yes")
+        raise UsageError("nothing was trusted: review it in a terminal, or give --yes")
     subject = "this file" if files == 1 else f"these {files} files"
-    show.line(f"trust {subject}, and let them run what is shown? [y/N]", "bold")
+    show.line(f"trust {subject} to run the commands shown? [y/N]", "bold")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
@@ -139,7 +139,7 @@ def _page(shown: TrustShowResult) -> Iterator[str]:
         yield from _file(file, shown)
     for name in shown.gone:
         yield ""
-        yield f"{_FOLDER}/{_visible(name)}: it was trusted, and is not there any more"
+        yield f"{_FOLDER}/{_visible(name)}: it was trusted and no longer exists"
 
 
 def _file(file: DefinitionFile, shown: TrustShowResult) -> Iterator[str]:
@@ -157,7 +157,7 @@ def _file(file: DefinitionFile, shown: TrustShowResult) -> Iterator[str]:
         yield f"  wrong: {key}{_visible(problem.message)}"
     text = "" if isinstance(file.text, UnsetType) else file.text
     if file.state != "trusted" and not file.tools:
-        yield "  it defines no tool; it says:"
+        yield "  it defines no tool; its text:"
         yield from _block(text, "  | ")
     if not isinstance(file.was, UnsetType):
         yield "  what has changed:"
@@ -178,7 +178,7 @@ def _tool(tool: DefinedTool, *, whole: bool) -> Iterator[str]:
     asks = ", ".join(f"{action}: {mode}" for action, mode in tool.asks.items())
     yield f"    asks first: {_visible(asks) or 'never'}"
     if tool.describes_itself:
-        yield "    runs to describe itself, too, when tools are listed, without asking"
+        yield "    also runs to describe itself when tools are listed, without asking"
     for key, value in tool.says.items():
         if isinstance(value, str) and "\n" in value.strip("\n"):
             yield f"    {_visible(key)}:"
@@ -195,7 +195,7 @@ def _quoted(word: str) -> str:
 def _changes(before: str, after: str) -> Iterator[str]:
     old, new = before.splitlines(), after.splitlines()
     if max(len(old), len(new)) > _MAX_COMPARED:
-        yield "  too long to be compared; it says now:"
+        yield "  too long to be compared; its text now:"
         yield from _block(after, "  | ")
         return
     count = 0
@@ -225,7 +225,7 @@ def _visible(text: str) -> str:
     """Escape invisible or misleading characters."""
     if not text.isascii() or not text.isprintable():
         text = "".join(c if _is_visible(c) else ascii(c)[1:-1] for c in text)
-    return _BLANKS.sub(lambda match: f" ({len(match[0])} blanks) ", text)
+    return _BLANKS.sub(lambda match: f" ({len(match[0])} spaces) ", text)
 
 
 def _is_visible(char: str) -> bool:

@@ -22,12 +22,12 @@ from ..statuses import Status
 from ..terminal.pollable_client import PollableClient
 
 EPILOG = """\
-PATTERN is a regular expression (RE2, as for --pattern), searched in each line. Without ID the lines of all handles of the session are
-read from now on, those of later handles, too; of the handles named by ID also the lines that they have
-printed before. A line is shown when it is complete; for -1 an incomplete one, as a prompt, counts at once.
+PATTERN is a regular expression (RE2, as for --pattern), searched in each line. Without ID it reads the new lines of all handles
+of the session, also of handles that start later; of handles named by ID it also reads the lines that they have already
+printed. A line is shown when it is complete; for -1 an incomplete one, such as a prompt, counts immediately.
 
-Exit status 0 when a line has matched; without one, 1 when all handles named by ID have stopped (5 with -1),
-and 5 when the time runs out. Ctrl-C ends it, with 130.
+Exit status 0 when a line has matched; otherwise 1 when all handles named by ID have stopped (5 with -1),
+and 5 when the time runs out. Ctrl-C ends it with status 130.
 
 examples:
   haft watch 'error|warning'
@@ -51,13 +51,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-i", "--ignore-case", action="store_true", help="of letters")
     parser.add_argument("-a", "--all", action="store_true", help="the handles of all sessions")
     parser.add_argument(
-        "-n", "--new", action="store_true", help="of the handles named, only what they print now"
+        "-n", "--new", action="store_true", help="for the named handles, only new output"
     )
     parser.add_argument(
         "--timeout-ms",
         type=whole(),
         metavar="N",
-        help="end after so many milliseconds at the latest",
+        help="end after at most this many milliseconds",
     )
 
 
@@ -111,10 +111,10 @@ def _last_version(text: str) -> str:
 def run(options: argparse.Namespace) -> int:
     is_single = hasattr(options, "exit")
     if options.json and not is_single:
-        raise UsageError("--json goes with -1 only: a stream is no document")
+        raise UsageError("--json needs -1: a stream is not one JSON document")
     ids = list(dict.fromkeys(getattr(options, "ids", [])))
     if ids and hasattr(options, "all"):
-        raise UsageError("--all does not go with ID: an id names a handle of one session")
+        raise UsageError("--all cannot be combined with ID: an id names a handle of one session")
     timeout_ms = getattr(options, "timeout_ms", None)
     deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
     watch = _Watch(options, _compiled(options), ids, deadline)
@@ -156,7 +156,9 @@ def _compiled(options: argparse.Namespace) -> Pattern:
             unicode(options.pattern, "`pattern`"), ignores_case=hasattr(options, "ignore_case")
         )
     except InvalidPattern as fault:
-        raise UsageError(f"{options.pattern!r} is no regular expression: {fault}") from None
+        raise UsageError(
+            f"{options.pattern!r} is not a valid regular expression: {fault}"
+        ) from None
 
 
 class _Watch:
@@ -196,7 +198,7 @@ class _Watch:
             push = _PUSHED_OUTPUT.decode(params)
             if push.omitted:
                 show.line(
-                    f"haft watch: {show.counted(push.omitted, 'byte')} of {push.id} not seen",
+                    f"haft watch: {show.counted(push.omitted, 'byte')} of {push.id} were missed",
                     "yellow",
                 )
             self._take(self._lines.feed(push))

@@ -193,7 +193,7 @@ class Attachment:
         self._output = None
         self._pending_input.resume()
         if self._state is not None and state.generation != self._state.generation:
-            raise UsageError(f"{self._id} was started anew meanwhile; attach again")
+            raise UsageError(f"{self._id} was started again meanwhile; attach again")
         self._state = state
         question = state.question if isinstance(state, Waiting) else None
         if question != self._question:
@@ -281,7 +281,7 @@ class Attachment:
         elif event is Command.HELP:
             self._notify(self._hints[0], bell=False)
         elif event is Command.NOT_TEXT:
-            self._notify("what was typed is not UTF-8 and was left out")
+            self._notify("the typed text is not UTF-8 and was dropped")
 
     def _show_question(self, question: Question, *, wrong: str = "") -> None:
         typed = "" if isinstance(question.answer_type, Secret) else self._answer.text
@@ -296,7 +296,7 @@ class Attachment:
         self._own.write(notice(f"{text} {typed}", rows, cols, asks=True))
 
     def _answer_with(self, text: str, question: Question) -> None:
-        answer, behind = self._answer.feed(text)
+        answer, rest = self._answer.feed(text)
         if answer is None:
             self._show_question(question)
             return
@@ -313,8 +313,8 @@ class Attachment:
             self._show_question(question, wrong=f"{refused}.")
             return
         self._paint()
-        if behind:
-            self._take_event(behind)
+        if rest:
+            self._take_event(rest)
 
     def _handle_signals(self) -> None:
         if self._own.take_signal(signal.SIGTSTP):

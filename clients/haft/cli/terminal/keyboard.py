@@ -205,7 +205,7 @@ class AnswerLine:
         self.text = ""
 
     def feed(self, text: str) -> tuple[str | None, str]:
-        """Take typed text; return the answer once Enter is pressed, and the text behind."""
+        """Take typed text; return the answer when Enter is pressed, else None, and the text after Enter."""
         text = _ESCAPE_SEQUENCES.sub("", text)
         for place, char in enumerate(text):
             if char in "\r\n":

@@ -35,7 +35,7 @@ class PendingInput:
     def add(self, text: str) -> str | None:
         """Take typed text; return a message if there is no room."""
         if self.unsent + len(text) > _MAX_PENDING:
-            return f"the program does not read: {len(text)} characters were left out"
+            return f"the program does not read: {len(text)} characters were not sent"
         if self._queue and len(self._queue[-1]) + len(text) <= _PIECE:
             self._queue[-1] += text
         else:

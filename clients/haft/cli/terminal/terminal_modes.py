@@ -99,7 +99,7 @@ class TerminalModes:
 
 def notice(text: str, rows: int, cols: int, *, asks: bool = False) -> bytes:
     """Draw a message over the last rows, at most `_MAX_ROWS`. With `asks`, draw the end of a longer
-    text, and leave the cursor behind it."""
+    text, and leave the cursor after it."""
     lines = _wrapped(text, max(1, cols - 1))
     most = max(1, min(_MAX_ROWS, rows))
     lines = lines[-most:] if asks else lines[:most]
@@ -111,7 +111,7 @@ def notice(text: str, rows: int, cols: int, *, asks: bool = False) -> bytes:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Cut a text into rows; an unprintable character becomes a blank."""
+    """Cut text into rows; an unprintable character becomes a space."""
     lines, room = [""], width
     for char in text:
         char = char if char.isprintable() else " "
