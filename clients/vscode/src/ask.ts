@@ -113,7 +113,7 @@ async function edited(approval: Approval): Promise<{ [name: string]: unknown } |
   if (chosen !== allow) return undefined;
   const value: unknown = JSON.parse(text);
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new Error("the arguments are no JSON object; nothing was decided");
+    throw new Error("the arguments are not a JSON object; nothing was decided");
   }
   return value as { [name: string]: unknown };
 }

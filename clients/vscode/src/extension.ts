@@ -83,7 +83,7 @@ export function activate(context: vscode.ExtensionContext): void {
     logs.refresh();
     const count = model.needing().length;
     const live = [...model.handles.values()].filter((state) => state.state !== "stopped").length;
-    needingView.badge = count ? { value: count, tooltip: `${count} wait for you` } : undefined;
+    needingView.badge = count ? { value: count, tooltip: `${count} waiting for you` } : undefined;
     needingView.message = count ? "" : daemon.isOpen ? "Nothing waits for you." : "";
     status.text = !daemon.isOpen ? "$(debug-disconnect) haft" : count ? `$(bell-dot) haft ${count}` : `$(terminal) haft ${live}`;
     status.tooltip = !daemon.isOpen
@@ -128,16 +128,16 @@ export function activate(context: vscode.ExtensionContext): void {
       .filter((state) => !isLive || state.state !== "stopped")
       .map((state) => ({ label: state.id, description: `${state.session}, ${state.tool}`, detail: describe(state), state }));
     if (items.length === 0) {
-      void vscode.window.showInformationMessage("haft: there is no handle; “haft: New Shell” starts one.");
+      void vscode.window.showInformationMessage("haft: There are no handles. “haft: New Shell” starts one.");
       return undefined;
     }
-    return (await vscode.window.showQuickPick(items, { placeHolder: "A handle", matchOnDescription: true }))?.state;
+    return (await vscode.window.showQuickPick(items, { placeHolder: "Choose a handle", matchOnDescription: true }))?.state;
   }
 
   /** Refuse to start a program in a folder that the user does not trust. */
   function checkTrust(): void {
     if (!vscode.workspace.isTrusted) {
-      throw new Error("this folder is not trusted (Restricted Mode), so nothing starts in it: “Workspaces: Manage Workspace Trust”");
+      throw new Error("this folder is not trusted (Restricted Mode), so no tool is started in it: see “Workspaces: Manage Workspace Trust”");
     }
   }
 

@@ -69,8 +69,8 @@ test("a lost program of the connection is a loss with a reason, and the output g
 
 test("a failure is haft's own sentence, in the words of the setting or of the environment", async () => {
   const failure = (options: object) => open(options).connect({ start: true }).then(String, (error: Error) => error.message);
-  assert.match(await failure({ host: "box" }), /^haft\.host wants an address: ssh:\/\/user@box/);
-  assert.match(await failure({ env: { ...env, HAFT_HOST: "box" } }), /^HAFT_HOST wants an address: /);
+  assert.match(await failure({ host: "box" }), /^haft\.host needs an address: ssh:\/\/user@box/);
+  assert.match(await failure({ env: { ...env, HAFT_HOST: "box" } }), /^HAFT_HOST needs an address: /);
   assert.match(await failure({ host: "ws://127.0.0.1:1" }), /^ws:\/\/127\.0\.0\.1:1\/? cannot be reached: /);
   assert.match(await failure({ host: address, path: "/nowhere/haft" }), /^the command `\/nowhere\/haft` is not found: install haftd/);
 });

@@ -111,7 +111,7 @@ local function edit_arguments(approval)
       local text = table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), "\n")
       local ok, arguments = pcall(vim.json.decode, text)
       if not ok or type(arguments) ~= "table" then
-        return vim.notify("haft: the buffer is no JSON object; nothing was decided", vim.log.levels.ERROR)
+        return vim.notify("haft: the buffer is not a JSON object; nothing was decided", vim.log.levels.ERROR)
       end
       client.request("approvals/decide", {
         session = approval.session,

@@ -200,7 +200,7 @@ reconnect = function()
   end, retry_ms)
 end
 
---- Close the connection, and do not connect again until a command needs the daemon. Handles live on.
+--- Close the connection, and do not connect again until a command needs the daemon. Handles keep running.
 function M.disconnect()
   wanted = false
   if connection then

@@ -191,7 +191,7 @@ subcommands.spawn = {
       ok, args = pcall(vim.json.decode, text)
     end
     if not ok or type(args) ~= "table" then
-      return fail("the arguments are no JSON object: " .. text)
+      return fail("the arguments are not a JSON object: " .. text)
     end
     spawn({ tool = tool, id = id, args = next(args) and args or vim.empty_dict() }, placement(options))
   end,
@@ -353,10 +353,10 @@ function M.run(options)
   local name = options.fargs[1] or "list"
   local subcommand = subcommands[name]
   if not subcommand then
-    return fail(('":Haft %s" is not known; one of: %s'):format(name, table.concat(M.names(), ", ")))
+    return fail(('":Haft %s" is unknown; it is one of: %s'):format(name, table.concat(M.names(), ", ")))
   end
   if options.range > 0 and not subcommand.range then
-    return fail((":Haft %s takes no range"):format(name))
+    return fail((":Haft %s does not accept a range"):format(name))
   end
   subcommand.run(words, options, options.args)
 end

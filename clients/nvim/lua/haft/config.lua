@@ -23,7 +23,7 @@ local given = {}
 function M.set(options)
   for key in pairs(options or {}) do
     if defaults[key] == nil and key ~= "socket" and key ~= "host" then
-      error(('haft: no option is called "%s"; :help haft-options lists them'):format(key), 0)
+      error(('haft: there is no option "%s"; :help haft-options lists the options'):format(key), 0)
     end
   end
   given = options or {}

@@ -39,7 +39,7 @@ function M.check()
   local begin = (vim.uv or vim.loop).hrtime()
   local err = client.request_sync("ping", {}, 3000, { start = false })
   if err then
-    return report_error("no daemon answers: " .. err.message, { ":Haft shell starts one", "haft doctor looks further" })
+    return report_error("no daemon answers: " .. err.message, { ":Haft shell starts one", "`haft doctor` looks for the cause" })
   end
   local took = ((vim.uv or vim.loop).hrtime() - begin) / 1e6
   local server = client.server

@@ -9,12 +9,12 @@ function M.name(session, id)
   return ("haft-log://%s/%s"):format(session, id)
 end
 
---- Fill the buffer (for BufReadCmd) before the command that opened it goes on, so that a line can be jumped to.
+--- Fill the buffer (for BufReadCmd) before the command that opened it continues, so that a line can be jumped to.
 function M.read(buffer)
   local session, id = vim.api.nvim_buf_get_name(buffer):match("^haft%-log://([^/]+)/([^/]+)$")
   vim.bo[buffer].buftype, vim.bo[buffer].swapfile = "nofile", false
   if not session then
-    return vim.notify("haft: a log's name is haft-log://SESSION/ID", vim.log.levels.ERROR)
+    return vim.notify("haft: the name of a log must be haft-log://SESSION/ID", vim.log.levels.ERROR)
   end
   local err, state = client.request_sync("fetch", {
     session = session,

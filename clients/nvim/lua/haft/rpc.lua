@@ -208,7 +208,7 @@ end
 function Connection:_handle(line)
   local ok, message = pcall(vim.json.decode, line, { luanil = { object = true } })
   if not ok or type(message) ~= "table" then
-    return self:_close("haftd sent a line that is no JSON object")
+    return self:_close("haftd sent a line that is not a JSON object")
   end
   if message.method and message.id ~= nil then
     self:_write({

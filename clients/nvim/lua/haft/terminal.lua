@@ -112,7 +112,7 @@ local function on_input(terminal, bytes)
     return vim.notify(("haft: %s asks a question; :Haft answer %s"):format(terminal.id, terminal.id))
   end
   if client.state ~= "open" then
-    return vim.notify("haft: not connected, the key was not sent", vim.log.levels.WARN)
+    return vim.notify("haft: not connected; the key was not sent", vim.log.levels.WARN)
   end
   M.fit(terminal.buffer)
   apply(terminal, { text = bytes }, client.report)

@@ -52,7 +52,7 @@ export class Feed {
     private readonly options: FeedOptions,
   ) {}
 
-  /** Connect and draw; after a loss, go on at the cursor. Errors become notes. Before this call nothing is drawn. */
+  /** Connect and draw; after a loss, continue at the cursor. Errors become notes. Before this call nothing is drawn. */
   async open(): Promise<void> {
     this.listening ??= this.listen();
     this.drop();
@@ -101,7 +101,7 @@ export class Feed {
     if (heldMs > LONG_PAUSE_MS) void this.catchUp();
   }
 
-  /** Draw anew, as at first. Output that the daemon has lost is only in the emulator. */
+  /** Draw again, as at first. Output that the daemon has lost is only in the emulator. */
   redraw(): void {
     if (this.state?.state === "stopped" && this.state.ended_by.by === "lost") return;
     this.cursor = undefined;
@@ -109,7 +109,7 @@ export class Feed {
     else void this.catchUp();
   }
 
-  /** Subscribe anew, and leave out the output that is too far behind. */
+  /** Subscribe again, and skip the output if the reader lags too far. */
   private async catchUp(mustSkip = false): Promise<void> {
     const { link, subscription } = this;
     if (!link || subscription === undefined) return;
@@ -216,7 +216,7 @@ export class Feed {
     }
   }
 
-  /** Begin anew where the id is used by another handle. */
+  /** Begin again if another handle uses the id. */
   private renew(generation: number): void {
     if (generation === this.generation) return;
     this.generation = generation;

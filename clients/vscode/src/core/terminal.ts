@@ -118,7 +118,7 @@ export class HandleTerminal {
   }
 
   /**
-   * Draw anew at another width where the cursor's line is wrapped: the emulator keeps the rows of that line, cut or with blank
+   * Draw again at another width if the cursor's line is wrapped: the emulator keeps the rows of that line, cut or with blank
    * cells, for the program to draw them again. A program that a person types into does that; one that only prints does not.
    */
   private wrap(width: number): void {

@@ -70,7 +70,7 @@ after(async () => {
 });
 
 test("without a daemon the view says so, and a daemon that starts later is noticed", async () => {
-  await bench.see("text=No daemon runs");
+  await bench.see("text=No daemon is running");
   await bench.status("haft");
   start("early", "echo early; cat");
   await bench.row("early", "waits for a line · run");
@@ -230,7 +230,7 @@ test("a daemon that was killed and is started again is connected to, and what th
   await bench.type("echo $((7 * 9)) kept\n");
   await bench.inTerminal("63 kept");
   process.kill(bench.daemonPid(), "SIGKILL");
-  await bench.see("text=No daemon runs");
+  await bench.see("text=No daemon is running");
   await bench.shows("shell-3 [not connected]");
   await bench.page.click('.monaco-button:has-text("Start it")');
   await bench.row("early", "haftd itself ended");
