@@ -33,7 +33,7 @@ def give_away(path: Path) -> None:
 
 
 CHANGES = [
-    pytest.param(lambda top: (top / "real").chmod(0o777), "can be written by everybody", id="open"),
+    pytest.param(lambda top: (top / "real").chmod(0o777), "is writable by everybody", id="open"),
     pytest.param(
         lambda top: give_away(top / "real"), f"belongs to .*{ANOTHER}", marks=as_root, id="folder"
     ),

@@ -127,7 +127,7 @@ def test_a_skipped_call_succeeds_without_running(asker: RunningDaemon, join: Joi
     host.say(host.asked(), "skip", reason="done by hand")
     state = host.finish(spawned)
     assert state["state"] == "stopped" and "exit" not in state and "error" not in state
-    assert state["result"] == "`careful` was skipped, it was not run: done by hand."
+    assert state["result"] == "`careful` was skipped and did not run: done by hand."
     assert state["ended_by"] == {"by": "exit", "client": "host"}
     assert host.call("fetch", id="h")["result"] == state["result"]
     assert [record["event"] for record in records(asker, host.session)] == ["approval"]
@@ -137,7 +137,7 @@ def test_a_definition_may_skip(join: Join) -> None:
     host = join()
     assert "was skipped" in host.finish(host.spawn("skipped"))["result"]
     called = host.call("tools/call", tool="skipped", arguments={"text": "done"})
-    assert called["result"] == "`skipped` was skipped, it was not run: its definition says so."
+    assert called["result"] == "`skipped` was skipped and did not run: its definition says so."
     assert host.is_asked_nothing()
 
 
@@ -149,8 +149,8 @@ def test_edited_arguments_run_once_valid(asker: RunningDaemon, join: Join) -> No
     host.say(asked, "edit", arguments={"times": "many", "texts": "x"})
     again = host.asked()["params"]
     refused = again.pop("refused")
-    assert refused.startswith("The arguments of 'edited' do not fit: ")
-    for part in ("text: it is required", "texts: it is not known", "times: it must be integer"):
+    assert refused.startswith("The arguments of 'edited' are invalid: ")
+    for part in ("text: it is required", "texts: it is unknown", "times: it must be integer"):
         assert part in refused
     assert again == asked["params"] and host.states() == {"h": "pending"}
     wrong = {"text": 1, "times": []}
@@ -338,7 +338,7 @@ def test_a_skipped_action_is_reported_and_reads_nothing(join: Join) -> None:
     for method, more in (("fetch", {}), ("apply", {"input": {"eof": True}}), ("abort", {})):
         state = host.call(method, id="h", **more)
         assert state["state"] == "running" and state["content"] == ""
-        assert state["skipped"] == "It was skipped, nothing was done: its definition says so."
+        assert state["skipped"] == "It was skipped; nothing was done: its definition says so."
 
 
 def test_a_skipped_action_reports_no_output_as_omitted(join: Join) -> None:
@@ -684,7 +684,7 @@ def test_no_decision_is_accepted_behind_the_end_in_one_pass(
     decided = {"approval_id": approval["approval_id"], "decision": "allow"}
     send_together(host, ended, request(801, "approvals/decide", **decided))
     error = host.refused(801)
-    assert "Nothing waits for approval" in error.message
+    assert "No action with the id" in error.message
     if ending == "cancel":
         assert host.refused(number).code == -32800
     else:
@@ -836,7 +836,7 @@ def test_an_expired_approval_is_a_denial(make_daemon: Callable[..., RunningDaemo
             asked = host.asked()
             error = host.refused(number)
             assert error.code == -32007
-            assert error.message.endswith("nobody has decided within 0.2 s (`approval_timeout_s`).")
+            assert error.message.endswith("nobody decided within 0.2 s (`approval_timeout_s`).")
             assert host.told("$/cancelRequest")["params"] == {"id": asked["id"]}
         assert host.states() == {"w": "running"} and host.waiting() == []
         assert host.call("notifications/drain") == {"notifications": []}
@@ -844,7 +844,7 @@ def test_an_expired_approval_is_a_denial(make_daemon: Callable[..., RunningDaemo
         host.asked(), host.told("$/cancelRequest")
         until(lambda: host.states() == {"w": "running"}, "the withdrawal")
         [notice] = host.call("notifications/drain")["notifications"]
-        assert notice["message"].endswith("nobody has decided within 0.2 s (`approval_timeout_s`).")
+        assert notice["message"].endswith("nobody decided within 0.2 s (`approval_timeout_s`).")
 
 
 def test_a_repeated_call_waits_with_the_first(join: Join) -> None:

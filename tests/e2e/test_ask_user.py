@@ -62,8 +62,8 @@ def test_a_default_is_offered(host: Client) -> None:
     ("arguments", "why"),
     [
         ({"type": "select"}, "no `options`"),
-        ({"type": "boolean", "default": "yes"}, "`default` is no answer"),
-        ({"options": ["a"], "default": "b"}, "`default` is no answer"),
+        ({"type": "boolean", "default": "yes"}, "`default` is not a valid answer"),
+        ({"options": ["a"], "default": "b"}, "`default` is not a valid answer"),
     ],
 )
 def test_incompatible_options_fail_with_a_sentence(host: Client, arguments: Any, why: str) -> None:

@@ -297,7 +297,7 @@ def test_a_process_left_behind_cannot_ask(wire: Wire, tmp_path: Path) -> None:
     assert status == "1"
     assert (
         message
-        == "haft-askpass: Handle 'a' has ended; `fetch` still reads it. Start it again to go on."
+        == "haft-askpass: Handle 'a' has ended; `fetch` still reads it. To continue, start it again."
     )
 
 

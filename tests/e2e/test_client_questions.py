@@ -83,7 +83,7 @@ def test_no_answer_in_time_is_an_error(join: Join) -> None:
         join().call("inquiries/ask", question=OWN, target="user", timeout_s=0)
     assert refused.value.code == -32011
     assert refused.value.message == (
-        "Question 'merge' has no answer: nobody has answered within 0 s (`timeout_s`)."
+        "Question 'merge' has no answer: nobody answered within 0 s (`timeout_s`)."
     )
 
 
@@ -128,7 +128,7 @@ def test_the_end_of_the_session_ends_the_call(join: Join) -> None:
 def test_a_secret_is_asked_of_a_user_and_is_in_no_record(join: Join, asker: RunningDaemon) -> None:
     client, other = join("asker"), join("other")
     secret = asking("pass", {"type": "secret"})
-    with pytest.raises(Refused, match="asked of a person only"):
+    with pytest.raises(Refused, match="only a person may be asked"):
         client.call("inquiries/ask", question=secret, target="assistant")
     number = ask(client, secret, "caller")
     asked = other.asked()
@@ -180,5 +180,5 @@ def test_the_client_asks_and_returns_the_answer(make_daemon: Callable[..., Runni
     with Haft.connect(str(daemon.socket)) as haft:
         assert haft.ask(asking("q", {"type": "boolean"}, "go on?")) is True
         assert haft.ask(asking("q", {"type": "boolean"}, "stop?"), timeout_s=20) is False
-        with pytest.raises(RemoteError, match="asked of a person only"):
+        with pytest.raises(RemoteError, match="only a person may be asked"):
             haft.ask(asking("pass", {"type": "secret"}), target="assistant")

@@ -272,11 +272,11 @@ def test_a_question_outlives_its_caller_and_another_client_answers(join: Join) -
     assert thin.call("inquiries/answer", answer=True, **answer) == {}
     state = thin.call("fetch", id="h", wait="input")
     assert state["question"]["id"] == "name"
-    with pytest.raises(Refused, match="does not ask the question 'sure' now"):
+    with pytest.raises(Refused, match="is not asking the question 'sure'"):
         thin.call("inquiries/answer", answer=True, **answer)
     thin.call("apply", id="h", input="Ada", wait="stopped")
     assert thin.call("inquiries/list")["inquiries"] == []
-    with pytest.raises(Refused, match="Nothing is asked now"):
+    with pytest.raises(Refused, match="No inquiry with the id"):
         thin.call("inquiries/answer", inquiry_id=listed["inquiry_id"], answer=True)
 
 
@@ -348,7 +348,7 @@ def test_a_configured_answer_needs_no_client(join: Join) -> None:
 def test_an_invalid_configured_answer_stops_the_tool(join: Join) -> None:
     host = join()
     state = host.finish(call(host, "misfixed"))
-    assert "the tool's definition does not fit: question 'sure' takes" in state["error"]["message"]
+    assert "the tool's definition is not valid: question 'sure' takes" in state["error"]["message"]
 
 
 def test_a_question_for_a_user_is_answered_by_no_model(join: Join) -> None:
@@ -356,7 +356,7 @@ def test_a_question_for_a_user_is_answered_by_no_model(join: Join) -> None:
     for name in ("fixed", "secret"):
         host.call("spawn", tool=name, id=name, wait="input")
         params = {"action": "apply", "id": name, "input": "canary"}
-        with pytest.raises(Refused, match="asked of a person"):
+        with pytest.raises(Refused, match="is for a person"):
             host.call("tools/call", tool=name, arguments=params)
         with pytest.raises(Refused, match="-32004"):  # No answer, and not refused as an answer.
             host.call(
@@ -378,7 +378,9 @@ def test_a_model_may_answer_a_question_not_for_a_user(join: Join) -> None:
     assert host.call("fetch", id="h", wait="input")["question"]["id"] == "name"
 
 
-@pytest.mark.parametrize(("name", "why"), [("leaky", "only a person"), ("stored", "no matter for")])
+@pytest.mark.parametrize(
+    ("name", "why"), [("leaky", "only a person"), ("stored", "must not contain")]
+)
 def test_a_secret_is_answered_by_neither_model_nor_definition(
     join: Join, name: str, why: str
 ) -> None:

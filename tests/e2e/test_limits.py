@@ -374,6 +374,8 @@ def test_an_end_by_a_limit_names_the_argument_that_the_caller_gave(daemon: Runni
         wire.call("tools/reload")
         args = {"argv": ["cat"], "timeout_s": 0.05}
         state = wire.call("spawn", tool="run", id="r", args=args, wait="stopped")
-        assert "it passed its limit `wall_s`, the argument `timeout_s`" in state["error"]["message"]
+        assert (
+            "it exceeded its limit `wall_s`, the argument `timeout_s`" in state["error"]["message"]
+        )
         state = wire.call("spawn", tool="short", id="s", wait="stopped")
-        assert "it passed its limit `wall_s`;" in state["error"]["message"]
+        assert "it exceeded its limit `wall_s`;" in state["error"]["message"]

@@ -180,6 +180,6 @@ def test_an_invalid_key_is_a_problem_of_the_definition(shared_daemon: RunningDae
         with shared_daemon.connect() as wire:
             problems = wire.call("tools/reload")["problems"]
             assert [problem["key"] for problem in problems] == ["tools.wrong.notify.on_contents"]
-            assert "there are on_success" in problems[0]["message"]
+            assert "the notices are on_success" in problems[0]["message"]
     finally:
         (shared_daemon.config / "haft" / "tools" / "wrong.toml").unlink()

@@ -205,8 +205,8 @@ def test_an_mcp_host_sees_the_same(
 
 
 WRONG = (
-    'The arguments of \'release\' do not fit: package: "A" does not match "^[a-z]+$"; '
-    'copies: it must be integer, not "x"; c: it is not known; known are package, copies, id, wait_s.'
+    'The arguments of \'release\' are invalid: package: "A" does not match "^[a-z]+$"; '
+    'copies: it must be integer, not "x"; c: it is unknown; known names: package, copies, id, wait_s.'
 )
 FORM = {
     "type": "object",
@@ -220,12 +220,12 @@ VERBS: tuple[tuple[str, dict[str, Any], str], ...] = (
     (
         "handle_send",
         {"id": "yes", "line": "true"},
-        "The arguments of 'handle_send' do not fit: line: the handle asks a question; give `answer` instead.",
+        "The arguments of 'handle_send' are invalid: line: the handle asks a question; give `answer` instead.",
     ),
     (
         "handle_send",
         {"id": "yes", "answer": "maybe"},
-        "The answer does not fit: question 'sure' takes true or false; the question is still open.",
+        "The answer is invalid: question 'sure' takes true or false; the question is still open.",
     ),
     ("handle_wait", {"ids": ["yes"]}, "ASKS"),
     (
@@ -241,7 +241,7 @@ VERBS: tuple[tuple[str, dict[str, Any], str], ...] = (
     (
         "handle_send",
         {"id": "yes", "answer": True},
-        "Handle 'yes' has ended; `handle_read` still reads it. Start it again to go on.",
+        "Handle 'yes' has ended; `handle_read` still reads it. To continue, start it again.",
     ),
     ("release", {"id": "no", "package": "haft", "wait_s": 20}, "ASKS"),
     (

@@ -180,9 +180,9 @@ def test_a_piped_one_shot_that_asks_cannot_be_run_again(wire: Wire) -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], int, str]] = [
-    ({"tool": "shell"}, -32004, "a pipe that speaks no protocol"),
-    ({"tool": "live"}, -32004, "a pipe that speaks no protocol"),
-    ({"tool": "ask_user", "args": {"question": "?"}}, -32004, "a pipe that speaks no protocol"),
+    ({"tool": "shell"}, -32004, "a pipe without a protocol"),
+    ({"tool": "live"}, -32004, "a pipe without a protocol"),
+    ({"tool": "ask_user", "args": {"question": "?"}}, -32004, "a pipe without a protocol"),
     ({"stdin_from": {"id": "nothing"}}, -32001, "nothing"),
     ({"stdin_from": {"id": "source", "cursor": 4}}, -32602, "from 0 to 3 are kept"),
     ({"stdin_from": {"id": "secretive"}}, -32007, "cannot be piped"),

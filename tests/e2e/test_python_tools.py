@@ -365,7 +365,7 @@ def test_a_package_offers_its_functions_by_entry_points(
         assert called["result"] == "HEY"
         (problem,) = wire.call("daemon/status")["problems"]
         assert problem["key"] == "haft.tools.run"
-        assert "of its own" in problem["message"]
+        assert "its own tool" in problem["message"]
         loaded = Path(f"/proc/{daemon.pid}/maps").read_text()
         assert "acme" not in loaded
 

@@ -138,7 +138,7 @@ def test_settings_that_need_a_restart_are_reported(
         settings, kept, definitions = problems(wire)
         assert "/bin/nope" in kept["message"] and tools(wire) == left, "all is as before"
         assert settings["file"] == definitions["file"] == str(config)
-        assert settings["message"].startswith("its settings are not read: it is not TOML")
+        assert settings["message"].startswith("its settings are not read: it is not valid TOML")
         assert wire.call("ping") == {"pong": True} and "run" in tools(wire)
 
 

@@ -86,7 +86,7 @@ def test_a_thin_client_can_remember_an_answer(join: Join) -> None:
     assert state["question"]["id"] == "name"
 
 
-@pytest.mark.parametrize(("name", "kind"), [("secret", "a secret"), ("model", "a model is asked")])
+@pytest.mark.parametrize(("name", "kind"), [("secret", "a secret"), ("model", "asked of a model")])
 def test_an_unrememberable_answer_is_refused_and_the_question_stays(
     join: Join, name: str, kind: str
 ) -> None:

@@ -156,7 +156,7 @@ def test_a_skipped_result_is_replaced_by_a_sentence(join: Join, how: str) -> Non
     called = begin(host, script=f"{PRINT}; exit 3")
     shown = decided_by(how, host, "skip", reason="seen by me")
     state = host.finish(called)
-    assert state["result"] == "`seen` has run, and its result was not handed out: seen by me."
+    assert state["result"] == "`seen` has run, and its result was not released: seen by me."
     assert state["review"] == "skipped" and "error" not in state and "exit" not in state
     assert CANARY not in everything(host, shown["id"])
 
@@ -204,7 +204,7 @@ def test_a_definition_may_withhold_results(join: Join) -> None:
     host = join()
     for tool, script in (("muted", PRINT), ("quiet", outcome(type="success", content="can"))):
         state = host.finish(begin(host, tool, script))
-        message = f"`{tool}` has run, and its result was not handed out: its definition says so."
+        message = f"`{tool}` has run, and its result was not released: its definition says so."
         assert state["result"] == message and state["review"] == "skipped"
         assert CANARY not in everything(host, state["id"])
     assert host.is_asked_nothing()
@@ -334,7 +334,7 @@ def test_both_the_run_and_its_result_may_need_approval(join: Join) -> None:
 def test_a_run_on_a_terminal_has_no_result_to_review(asker: RunningDaemon, join: Join) -> None:
     host = join()
     args = {"script": "true", "runtime": "pty"}
-    with pytest.raises(Refused, match="seen as it goes") as refused:
+    with pytest.raises(Refused, match="visible immediately") as refused:
         host.call("spawn", tool="either", id="e", args=args)
     assert refused.value.code == -32014 and host.states() == {}
     called = host.start("tools/call", tool="either", arguments={"script": "echo x"})
@@ -432,7 +432,7 @@ def test_a_cancelled_call_discards_its_result(asker: RunningDaemon, join: Join) 
     until(lambda: host.states() == {id: "stopped"}, "the end")
     assert host.waiting() == [] and CANARY not in everything(host, id)
     state = host.call("fetch", id=id)
-    assert state["review"] == "dropped" and "given up" in state["error"]["message"]
+    assert state["review"] == "dropped" and "cancelled before" in state["error"]["message"]
     assert state["ended_by"] == {"by": "abort", "client": "host"}
 
 
@@ -460,7 +460,7 @@ def test_a_review_can_be_aborted(join: Join) -> None:
     id = host.asked()["params"]["id"]
     state = other.call("abort", id=id)
     assert state["ended_by"] == {"by": "abort", "client": "other"} and state["review"] == "dropped"
-    assert host.finish(called)["error"]["message"].startswith("It was given up")
+    assert host.finish(called)["error"]["message"].startswith("It was cancelled")
     assert CANARY not in everything(other, id)
 
 
@@ -498,7 +498,7 @@ def test_a_stopping_daemon_returns_nothing_under_review(
         host.call("daemon/shutdown")
         state = host.finish(called)
     assert state["ended_by"]["by"] == "shutdown" and state["review"] == "dropped"
-    assert "given up" in state["error"]["message"] and CANARY not in json.dumps(state)
+    assert "cancelled before" in state["error"]["message"] and CANARY not in json.dumps(state)
     assert daemon.process is not None and daemon.process.wait(20) == 0
 
 
@@ -510,7 +510,7 @@ def test_an_expired_review_withholds_the_result(make_daemon: Callable[..., Runni
         called = begin(host)
         asked = host.asked()
         error = host.refused(called)
-        assert error.code == -32007 and "nobody has decided within 0.2 s" in error.message
+        assert error.code == -32007 and "nobody decided within 0.2 s" in error.message
         assert host.told("$/cancelRequest")["params"] == {"id": asked["id"]}
         assert CANARY not in everything(host, asked["params"]["id"])
 

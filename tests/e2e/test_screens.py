@@ -34,7 +34,7 @@ def test_the_mouse_is_for_programs_that_enable_it(
         wire.call("spawn", **_spawn(session, script))
         with pytest.raises(Refused) as refused:
             wire.call("apply", session=session, id="t", input=click)
-        assert refused.value.code == -32004 and "takes no mouse" in str(refused.value)
+        assert refused.value.code == -32004 and "does not read the mouse" in str(refused.value)
         with pytest.raises(Refused) as refused:
             wire.call("apply", session=session, id="t", input={"mouse": {"row": 1}})
         assert refused.value.code == -32602

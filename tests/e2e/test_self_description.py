@@ -40,7 +40,7 @@ print(json.dumps({"tools": [
 """
 WAITS = f"while not os.path.exists(here + '/go'): time.sleep(0.01)\n{TWO}"
 UNABLE = {
-    "exits": ("sys.exit(3)", "ended with exit code 3 (it said: noise)"),
+    "exits": ("sys.exit(3)", "ended with exit code 3 (its last line: noise)"),
     "junk": ("print('usage: x')", "printed no description of tools"),
     "nothing": ("pass", "printed nothing"),
     "floods": ("while True: print('x' * 1000)", "printed more than 1048576 bytes"),

@@ -126,7 +126,7 @@ def test_the_review_shows_everything_that_would_run(project: Project) -> None:
     assert (x["runs"], x["shell"]) == (["a {{ tool.arguments.v }}"], "sh")
     assert x["asks"] == {"spawn": "ask", "call": "ask"}
     assert x["says"]["env"] == {"PATH": "/evil"} and x["says"]["enable"] is False
-    assert run["runs"] == ["evil"] and "the name is taken" in run["unused"]
+    assert run["runs"] == ["evil"] and "has this name" in run["unused"]
     assert [problem["key"] for problem in file["problems"]] == ["tools.bad.rows"]
     project.grant()
     project.write(text="[tools.z]\ncommand = 'z'\n")
@@ -149,7 +149,7 @@ def test_only_the_reviewed_content_is_trusted(project: Project) -> None:
             (project.tools / "b.toml").unlink()
             (project.tools / "a.toml").rename(project.tools / "c.toml")
         error = project.refused("trust/grant", digest=digest)
-        assert error.code == -32010 and "not as they were shown" in error.message
+        assert error.code == -32010 and "changed since they were shown" in error.message
         assert project.refused().code == -32010
     (project.tools / "c.toml").unlink()
     nothing = project.call("trust/show")["digest"]
@@ -180,7 +180,7 @@ print(wire.recv(65536).decode(), flush=True)
         wait="stopped",
     )
     reply = json.loads(state["result"])
-    assert reply["error"]["code"] == -32006 and "a person does it" in reply["error"]["message"]
+    assert reply["error"]["code"] == -32006 and "a person must do it" in reply["error"]["message"]
     assert project.refused().code == -32010
 
 
@@ -224,7 +224,7 @@ print(json.dumps(call("trust/grant", root=root, digest=digest)), flush=True)
         wait="stopped",
     )
     reply = json.loads(state["result"])
-    assert reply["error"]["code"] == -32006 and "a person does it" in reply["error"]["message"]
+    assert reply["error"]["code"] == -32006 and "a person must do it" in reply["error"]["message"]
     assert project.refused().code == -32010
 
 
@@ -252,7 +252,9 @@ print(json.dumps({{"tools": [{{"name": "sly", "parameters": {{}}}}]}}))
         wire.call("tools/reload")
         assert "sly" in [tool["name"] for tool in wire.call("tools/list")["tools"]]
         reply = json.loads(said.read_text())
-        assert reply["error"]["code"] == -32006 and "a person does it" in reply["error"]["message"]
+        assert (
+            reply["error"]["code"] == -32006 and "a person must do it" in reply["error"]["message"]
+        )
         assert project.refused().code == -32010
 
 

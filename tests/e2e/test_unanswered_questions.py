@@ -67,7 +67,7 @@ def test_an_unanswered_question_fails_its_tool(make_daemon: Make) -> None:
         assert wire.call("daemon/status")["problems"] == []
         state = wire.call("tools/call", tool="once", arguments={})
         assert state["error"]["message"] == (
-            "The inquiry failed: nobody has answered question 'name' within 0.2 s"
+            "The inquiry failed: nobody answered question 'name' within 0.2 s"
             " (`question_timeout_s` of `[daemon]`)."
         )
 

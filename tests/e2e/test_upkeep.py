@@ -69,8 +69,8 @@ def test_removed_files_are_recreated_and_no_handle_ends(
     daemon: RunningDaemon, wire: Wire, loss: str
 ) -> None:
     LOSSES[loss](daemon)
-    until(lambda: "is made again" in daemon.log_text(), "it is made again")
-    [entry] = [line for line in daemon.log_text().splitlines() if "is made again" in line]
+    until(lambda: "were created again" in daemon.log_text(), "it is made again")
+    [entry] = [line for line in daemon.log_text().splitlines() if "were created again" in line]
     is_replaced = loss == "socket, for one without a server"
     assert bool(json.loads(entry)["paths"]) != is_replaced, "the log names the lost files"
     assert answers(daemon)
@@ -91,12 +91,12 @@ def test_an_unrecreatable_state_folder_ends_nothing_and_is_recreated_at_the_next
     daemon.state.rename(daemon.base / "away")
     daemon.state.touch()
     os.kill(daemon.pid, signal.SIGCONT)
-    until(lambda: "cannot all be made again" in daemon.log_text(), "the log says so")
+    until(lambda: "cannot be created again" in daemon.log_text(), "the log says so")
     assert answers(daemon)
     daemon.state.unlink()
-    assert daemon.log_text().count("made again") == 1
+    assert daemon.log_text().count("created again") == 1
     daemon.socket.unlink()
-    until(lambda: "is made again" in daemon.log_text(), "it is made again")
+    until(lambda: "were created again" in daemon.log_text(), "it is made again")
     assert answers(daemon)
     assert daemon.second() == 75
 
@@ -109,7 +109,7 @@ def test_repeated_removal_costs_no_descriptors(daemon: RunningDaemon, wire: Wire
     counts = []
     for times in range(1, 6):
         vanish(daemon.socket.parent)
-        until(lambda: daemon.log_text().count("is made again") == times, "it is made again")  # noqa: B023
+        until(lambda: daemon.log_text().count("were created again") == times, "it is made again")  # noqa: B023
         assert answers(daemon)
         counts.append(descriptors())
     until(lambda: descriptors() <= counts[0], "what was replaced is closed")
@@ -154,5 +154,5 @@ def test_an_unrecreatable_runtime_folder_ends_nothing_in_use(
     daemon.runtime.touch()
     assert wire.call("fetch", id="sh")["state"] == "running"
     daemon.runtime.unlink()
-    until(lambda: "is made again" in daemon.log_text(), "it is made again")
+    until(lambda: "were created again" in daemon.log_text(), "it is made again")
     assert answers(daemon)

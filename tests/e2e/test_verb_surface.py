@@ -182,10 +182,12 @@ def test_an_invalid_send_types_nothing_and_names_the_fault(
 
 def test_errors_name_the_tools_of_this_surface(call: Call) -> None:
     call("run", command="cat", id="cat")
-    with pytest.raises(Refused, match=r"'cat' is taken .*, or end it first by `handle_stop`\.$"):
+    with pytest.raises(Refused, match=r"'cat' is taken .*, or end it first with `handle_stop`\.$"):
         call("run", command="cat", id="cat")
     call("handle_stop", ids="cat")
-    with pytest.raises(Refused, match=r"'cat' has ended; `handle_read` still reads it\. Start it"):
+    with pytest.raises(
+        Refused, match=r"'cat' has ended; `handle_read` still reads it\. To continue"
+    ):
         call("handle_send", id="cat", line="x")
 
 
@@ -261,10 +263,10 @@ def test_an_unknown_tool_is_refused_with_the_tools_of_this_surface(call: Call) -
 @pytest.mark.parametrize(
     ("tool", "arguments", "says"),
     [
-        ("run", {}, r"do not fit: command: it is required\.$"),
-        ("run", {"command": "x", "acton": "y"}, "acton: it is not known; known are command, terminal, cwd, id, wait_s"),
+        ("run", {}, r"are invalid: command: it is required\.$"),
+        ("run", {"command": "x", "acton": "y"}, "acton: it is unknown; known names: command, terminal, cwd, id, wait_s"),
         ("run", {"command": "x", "id": "a b"}, "id: it must be a name of 1 to 64 letters, digits or"),
-        ("ask_user", {"question": "?", "why": "x"}, r"why: it is not known; known are question, type, options\.$"),
+        ("ask_user", {"question": "?", "why": "x"}, r"why: it is unknown; known names: question, type, options\.$"),
         ("handle_read", {"id": "cat", "until": "pattern"}, "pattern: it is required with `until` = `pattern`"),
         ("handle_read", {"id": "cat", "view": "screen"}, "view: the handle has no terminal; give new, all or tail"),
     ],

@@ -510,7 +510,7 @@ def test_a_component_is_a_tool(project: Project) -> None:
 
 
 def test_a_file_that_is_no_module_is_refused_and_not_quoted(project: Project) -> None:
-    with pytest.raises(Refused, match="is no WebAssembly module") as refused:
+    with pytest.raises(Refused, match="is not a WebAssembly module") as refused:
         project.run("text")
     assert (refused.value.code, refused.value.data["reason"]) == (-32012, "format")
 
@@ -521,7 +521,7 @@ def test_rules_that_a_module_cannot_have_are_problems(project: Project) -> None:
         for problem in project.wire.call("daemon/status")["problems"]
     }
     assert "has no network" in problems["tools.online.access.net"]
-    assert "no shell script" in problems["tools.script.command"]
+    assert "not a shell script" in problems["tools.script.command"]
     assert "only a module of WebAssembly" in problems["tools.burning.limits.fuel"]
     assert len(problems) == 3
 

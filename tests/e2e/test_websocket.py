@@ -222,5 +222,5 @@ def test_the_daemon_proves_its_token(daemon: RunningDaemon, port: int, token: st
 def test_a_removed_token_is_recreated(daemon: RunningDaemon, token: str) -> None:
     file = daemon.socket.with_name("token")
     file.unlink()
-    until(lambda: "is made again" in daemon.log_text(), "it is made again")
+    until(lambda: "were created again" in daemon.log_text(), "it is made again")
     assert file.read_text().strip() == token
