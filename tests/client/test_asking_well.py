@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -151,6 +152,13 @@ def test_stop_confirms_at_a_terminal_and_names_the_handles(stoppable: FakeDaemon
         assert len(stoppable.calls("daemon/shutdown")) == (1 if answer == "y" else 0)
 
 
-def test_stop_does_not_confirm_without_a_terminal(stoppable: FakeDaemon, capsys: Capture) -> None:
-    assert main(["stop"]) == 0
-    assert "and ended 1 handle: work (run)" in capsys.readouterr().err
+@pytest.mark.parametrize("is_json", [False, True])
+def test_stop_does_not_confirm_without_a_terminal_and_names_the_ended_handles(
+    stoppable: FakeDaemon, capsys: Capture, is_json: bool
+) -> None:
+    assert main(["--json", "stop"] if is_json else ["stop"]) == 0
+    out, err = capsys.readouterr()
+    if is_json:
+        assert json.loads(out)["ended"] == [{"session": "default", "id": "work", "tool": "run"}]
+    else:
+        assert "and ended 1 handle: work (run)" in err

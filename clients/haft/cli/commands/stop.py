@@ -22,6 +22,7 @@ from ...errors import (
     ReplyTimeout,
     VersionMismatch,
 )
+from ...json_exchange import encode
 from .. import show
 from ..confirmation import ask, can_ask, handle_names, live_handles
 from ..options import chosen_address, chosen_socket, connect, is_remote
@@ -71,11 +72,17 @@ def run(options: argparse.Namespace) -> int:
             ) from None
         pid = _end(options, fault, policy)
     if options.json:
-        show.document(b'{"stopped":true,"pid":%d}' % pid)
+        show.document(
+            encode({"stopped": True, "pid": pid, "ended": [_named(one) for one in ending]})
+        )
     else:
         ended = f", and ended {handle_names(ending)}" if ending else ""
         show.line(f"haftd: stopped (pid {pid}){ended}")
     return 0
+
+
+def _named(info: HandleInfo) -> dict[str, str]:
+    return {"session": info.state.session, "id": info.state.id, "tool": info.state.tool}
 
 
 def _stop(haft: Haft, policy: Literal["abort", "refuse"], *, remote: bool) -> int:
