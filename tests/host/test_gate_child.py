@@ -22,7 +22,14 @@ from haftd.host.launch.spawn import launch
 from haftd.host.process.ancestry import helpers
 from haftd.host.process.identity import Identity
 from haftd.host.tree.process_tree import ProcessTree
-from tests.host.launch_helpers import new_mark, no_record, open_fds, plan, run, running
+from tests.host.launch_helpers import (
+    new_mark,
+    no_record,
+    open_fds,
+    plan,
+    run,
+    running,
+)
 from tests.patience import PATIENCE_S
 from tests.processes import is_running
 
@@ -154,6 +161,15 @@ async def test_words_as_many_as_linux_takes(gate: Gate, *, is_spare: bool) -> No
             with pytest.raises(LaunchFailed) as caught:
                 await run(plan("true", *["x" * 100_000] * number), gate)
             assert caught.value.reason == "size"
+
+
+async def test_words_of_characters_with_several_bytes(gate: Gate) -> None:
+    """Each address counts bytes, also behind bytes that are no UTF-8."""
+    odd = os.fsdecode(b"\xff")
+    script = 'printf %s "$0 $1 $MINE" | od -An -v -tx1 | tr -d " \\n"'
+    spec = plan("sh", "-c", script, f"é{odd}", "→", env={"MINE": f"ü{odd}€"})
+    expected = b"\xc3\xa9\xff \xe2\x86\x92 \xc3\xbc\xff\xe2\x82\xac"
+    assert await run(spec, gate) == expected.hex()
 
 
 def test_a_spare_ends_with_its_daemon() -> None:
