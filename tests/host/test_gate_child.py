@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trio.testing
 
 from haftd.host.launch import gate_child
 from haftd.host.launch.gate import Gate, interpreter_gate, machine_gate
@@ -137,6 +138,20 @@ async def test_another_gate_does_not_take_the_spare(gate: Gate) -> None:
     waiting = spare()
     assert await run(plan("echo", "ran"), interpreter_gate()) == "ran\n"
     assert spare() == waiting
+
+
+@pytest.mark.usefixtures("kept")
+async def test_other_tasks_have_a_turn_before_the_start_of_a_program_that_runs_already(
+    gate: Gate,
+) -> None:
+    """They see the pending state, of which subscribers are told."""
+    leave_spare(gate)
+    launched = launch(plan("true"), no_record, gate)
+    os.waitid(os.P_PID, launched.pid, os.WEXITED | os.WNOWAIT)
+    with trio.testing.assert_checkpoints():
+        await launched.finish_start()
+    assert await launched.wait_exit() == Exit(code=0)
+    launched.close()
 
 
 @pytest.mark.usefixtures("kept")

@@ -145,7 +145,11 @@ class LaunchedProcess:
         refusal: LaunchFailed | None = None
         code = 0
         try:
-            if self._gate is not None:
+            if self._gate is None:
+                # The program may run already: other tasks have their turn after the launch, which
+                # blocks, and see the pending state.
+                await trio.lowlevel.checkpoint()
+            else:
                 refusal = await self._move_and_open(self._gate)
             # What a gate reports is described in `gate`.
             while (code := await self._read_report()) == SUPERVISION_BEGUN:
