@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from haftd.sd_notify import Notifier, feed_watchdog, watchdog_interval_s
+from haftd.sd_notify import Notifier, feed_watchdog, read_watchdog_interval_s
 
 
 @pytest.fixture(params=["path", "abstract"])
@@ -61,10 +61,11 @@ def test_a_lost_manager_is_counted(short_tmp: Path) -> None:
         ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "8"}, None),
         ({"WATCHDOG_USEC": "0"}, None),
         ({"WATCHDOG_USEC": "x"}, None),
+        ({"WATCHDOG_USEC": "9" * 400}, None),
     ],
 )
 def test_the_watchdog_is_fed_only_on_request(env: dict[str, str], interval: float | None) -> None:
-    assert watchdog_interval_s(env, 7) == interval
+    assert read_watchdog_interval_s(env, 7) == interval
 
 
 async def test_P35_watchdog_messages_come_from_the_loop(

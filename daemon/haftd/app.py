@@ -47,7 +47,7 @@ from haftd.rpc.connection import RpcContext
 from haftd.rpc.transports import socket_activation
 from haftd.rpc.transports.handshake import Gatekeeper
 from haftd.rpc.transports.unix import serve_unix
-from haftd.sd_notify import Notifier, feed_watchdog, watchdog_interval_s
+from haftd.sd_notify import Notifier, feed_watchdog, read_watchdog_interval_s
 from haftd.startup import EXIT_HELD, CannotStart
 from haftd.upkeep import Upkeep
 
@@ -122,7 +122,7 @@ class _App:
         self.instance = instance
         self.locks = locks
         self.notifier = Notifier.from_environment(os.environ)
-        self.watchdog_s = watchdog_interval_s(os.environ, os.getpid())
+        self.watchdog_s = read_watchdog_interval_s(os.environ, os.getpid())
         self.supervised = "INVOCATION_ID" in os.environ
         self.asked = trio.Event()
         self.asked_by: str | None = None

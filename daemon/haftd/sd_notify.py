@@ -60,13 +60,13 @@ class Notifier:
             self.failed += 1
 
 
-def watchdog_interval_s(env: Mapping[str, str], pid: int) -> float | None:
+def read_watchdog_interval_s(env: Mapping[str, str], pid: int) -> float | None:
     """Return half of the service manager's time limit, as sd_watchdog_enabled(3) recommends; None without
     a watchdog of this process."""
     try:
         limit_s = int(env["WATCHDOG_USEC"]) / 1_000_000
         watched_pid = int(env.get("WATCHDOG_PID", pid))
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, OverflowError):
         return None
     return limit_s / 2 if watched_pid == pid and limit_s > 0 and math.isfinite(limit_s) else None
 
