@@ -314,12 +314,6 @@ def share_server() -> None:
     _is_shared = True
 
 
-def leave_shared_server() -> None:
-    """Let this process start a server of its own, whose children have its rights."""
-    global _is_shared
-    _is_shared = False
-
-
 def _server() -> _Server:
     if not _servers or not _servers[-1].is_mine():
         _servers.append(_Server(_servers[-1] if _is_shared else None))

@@ -8,6 +8,7 @@ import os
 import pickle
 import shutil
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from tests.forkserver import leave_shared_server
 from tests.running_daemon import RunningDaemon
 from tests.wire import Refused, Wire
 
@@ -203,22 +203,33 @@ HIDDEN = (
 )
 
 
+@pytest.fixture(scope="module")
+def unseen() -> dict[bool, list[dict[str, Any]]]:
+    """The replies of dialogues on a terminal and on pipes with a program that the daemon has no
+    right to look into, as one of another user such as sudo."""
+
+    def dialogues() -> dict[bool, list[dict[str, Any]]]:
+        with tempfile.TemporaryDirectory(prefix="haft-") as folder:
+            daemon = RunningDaemon(Path(folder)).start(as_child=True)
+            try:
+                return {terminal: dialogue(daemon, terminal) for terminal in (True, False)}
+            finally:
+                daemon.close()
+
+    def dialogue(daemon: RunningDaemon, terminal: bool) -> list[dict[str, Any]]:
+        with daemon.connect() as wire:
+            one = Terminal(wire, *PYTHON, "\n".join(HIDDEN), terminal=terminal)
+            return [one.first, one.line("x", wait="input")]
+
+    replies: dict[bool, list[dict[str, Any]]] = without_the_right_to_look(dialogues)
+    return replies
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_without_ptrace_rights_silence_decides_and_is_reported(
-    short_tmp: Path, terminal: bool
+    unseen: dict[bool, list[dict[str, Any]]], terminal: bool
 ) -> None:
-    """As with a program of another user, such as sudo."""
-
-    def dialogue() -> list[dict[str, Any]]:
-        daemon = RunningDaemon(short_tmp / "d").start()
-        try:
-            with daemon.connect() as wire:
-                one = Terminal(wire, *PYTHON, "\n".join(HIDDEN), terminal=terminal)
-                return [one.first, one.line("x", wait="input")]
-        finally:
-            daemon.close()
-
-    first, second = without_the_right_to_look(dialogue)
+    first, second = unseen[terminal]
     assert (first["waited"], second["waited"]) == ("quiet", "quiet")
     assert "got x\n" in second["content"].replace("\r\n", "\n")
     if terminal:
@@ -249,7 +260,6 @@ def without_the_right_to_look(do: Callable[[], Any]) -> Any:
         try:
             dropped = ctypes.CDLL(None).prctl(24, 19)  # PR_CAPBSET_DROP, CAP_SYS_PTRACE
             assert dropped == 0 or os.geteuid() != 0
-            leave_shared_server()
             os.write(theirs, pickle.dumps(do()))
         except BaseException:
             os.write(theirs, pickle.dumps(traceback.format_exc()))
