@@ -75,7 +75,7 @@ from haftd.host.process.process_tag import find_tag
 instance = exec_with_tag(sys.argv[1], os.environ)
 with open("/proc/self/environ", "rb") as file:
     mine = find_tag(file.read())
-print(json.dumps([instance, str(mine), sorted(k for k in os.environ if "HAFT" in k), os.getpid(), sys.argv[1:]]))
+print(json.dumps([instance, str(mine), sorted(k for k in os.environ if "HAFT" in k), os.getpid(), sys.argv[1:]]), flush=True)
 if len(sys.argv) > 2:
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:-1]])
 """
