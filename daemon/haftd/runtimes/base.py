@@ -50,19 +50,20 @@ __all__ = [
 ]
 
 
-def _no_record(identity: Identity) -> None:
+# Defaults of the functions of `Call`, for programs without a handle and for tests.
+def _record_nothing(identity: Identity) -> None:
     pass
 
 
-def _no_destination() -> str:
+def _refuse_nothing() -> str:
     return ""
 
 
-def _no_folder(data: bytes, suffix: str) -> str | None:
+def _save_nothing(data: bytes, suffix: str) -> str | None:
     return None
 
 
-def _no_room() -> bool:
+def _free_nothing() -> bool:
     return False
 
 
@@ -90,10 +91,10 @@ class Call(Redacted, frozen=True):
     launch: LaunchSpec
     mark: str
     runtime: str = "stdio"
-    record: Callable[[Identity], None] = _no_record
+    record: Callable[[Identity], None] = _record_nothing
     """Called with each started process, before its program runs; an exception fails the start."""
 
-    make_room: Callable[[], bool] = _no_room
+    make_room: Callable[[], bool] = _free_nothing
     """Free descriptors after EMFILE; returns False if none could be freed."""
 
     cgroup: Cgroup | None = None
@@ -115,7 +116,7 @@ class Call(Redacted, frozen=True):
     served: tuple[str, str] | None = None
     """The MCP server of the tool, and the tool's name there."""
 
-    save: Callable[[bytes, str], str | None] = _no_folder
+    save: Callable[[bytes, str], str | None] = _save_nothing
     """Save binary data to a file of the handle with this suffix; returns the path, None on failure.
     """
 
@@ -126,7 +127,7 @@ class Call(Redacted, frozen=True):
     mediation: Mediation | None = None
     """Host calls of a tool of the runtime `vfs`."""
 
-    refused_destination: Callable[[], str] = _no_destination
+    refused_destination: Callable[[], str] = _refuse_nothing
     """Return the last destination that haft's proxy refused, or an empty string."""
 
     explained: tuple[int, ...] = ()
