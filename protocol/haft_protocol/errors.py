@@ -201,7 +201,7 @@ def handle_not_found(
     if rejection:
         message = f"Handle {shown(handle)} of session {shown(session)} was not started: {rejection}"
     elif expired:
-        message = f"Handle {shown(handle)} of session {shown(session)} has ended and its result is no longer kept; start it again."
+        message = f"Handle {shown(handle)} of session {shown(session)} has ended, or was lost with an earlier haftd before its program ran, and no result of it is kept; start it again."
     else:
         message = f"There is no handle {shown(handle)} in session {shown(session)}{_other_handles(known)}."
     data = {"expired": True} if expired else {}

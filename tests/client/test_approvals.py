@@ -341,9 +341,12 @@ def test_a_signal_ends_a_run_whose_result_is_under_review(
         [sys.executable, "-m", "haft", *words], env=reviewer.env, stderr=subprocess.PIPE
     ) as client:
         assert client.stderr is not None
-        assert f"{id}: its result awaits approval".encode() in client.stderr.readline()
-        client.send_signal(number)
-        assert client.wait(20) in (-number, 128 + number)
+        try:
+            assert f"{id}: its result awaits approval".encode() in client.stderr.readline()
+            client.send_signal(number)
+            assert client.wait(20) in (-number, 128 + number)
+        finally:
+            client.kill()
     with reviewer.connect() as wire:
         assert wire.call("fetch", id=id)["review"] == "waits"
         (approval,) = wire.call("approvals/list", session="default")["approvals"]
