@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from haftd.tools.definitions import fields, runtime_names
 from haftd.tools.definitions.access import NOTHING, AccessPolicy
+from haftd.tools.definitions.approval_policy import find_mode
 from haftd.tools.definitions.definition import Command, Each, QuestionPolicy, Tool
 
 from .definition_kit import called, read, tool
@@ -117,6 +118,29 @@ source = "local"
 command = { program = "echo", args = ["a", "{{ tool.arguments.b }}"], shell = true }
 parameters.b.type = "string"
 """
+
+
+def test_the_defaults_for_all_tools_hold_in_either_form() -> None:
+    """`run = "ask"` for all tools must not pass over some of them."""
+    text = """
+[conversation.tools.older]
+source = "local"
+command = "echo"
+[conversation.tools.'*']
+result = "skip"
+[tools.'*']
+run = "ask"
+result = "ask"
+[tools.newer]
+command = "echo"
+parameters = {}
+"""
+    tools, problems = read(text)
+    assert problems == []
+    runs = {
+        name: (find_mode(tool, "call"), find_mode(tool, "result")) for name, tool in tools.items()
+    }
+    assert runs == {"older": ("ask", "skip"), "newer": ("ask", "ask")}
 
 
 def test_older_files_are_read_unchanged() -> None:

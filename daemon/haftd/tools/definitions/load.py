@@ -162,10 +162,10 @@ def build_tools(layers: Iterable[Layer], problems: list[Problem]) -> dict[str, T
     """Merge layers, lowest first, into tools by name; faults go to `problems`. A definition with a
     `command` replaces a packed one whole."""
     named: dict[str, list[Layer]] = {}
-    shared: dict[tuple[str, ...], list[Layer]] = {}
+    shared: list[Layer] = []
     for layer in layers:
         if layer.name == "*":
-            shared.setdefault(layer.form, []).append(layer)
+            shared.append(layer)
         else:
             named.setdefault(layer.name, []).append(layer)
     tools = {}
@@ -174,11 +174,17 @@ def build_tools(layers: Iterable[Layer], problems: list[Problem]) -> dict[str, T
             own = [layer for layer in own if not layer.packed]
         if any(layer.is_refused for layer in own):
             continue
-        forms = dict.fromkeys(layer.form for layer in own)
-        under = [layer for form in forms for layer in shared.get(form, ())]
-        if (tool := _build(name, under, own, problems)) is not None:
+        if (tool := _build(name, find_defaults(shared, own), own, problems)) is not None:
             tools[name] = tool
     return tools
+
+
+def find_defaults(shared: Iterable[Layer], own: Iterable[Layer]) -> list[Layer]:
+    """Return the `'*'` that lie under a tool's layers, lowest first: those of `[tools]` under every tool,
+    above them those of another form in which the tool is defined."""
+    forms = {FORMS[0], *(layer.form for layer in own)}
+    under = [layer for layer in shared if layer.form in forms]
+    return sorted(under, key=lambda layer: FORMS.index(layer.form))
 
 
 def _map_path(path: tuple[str, ...], values: Mapping[str, Any]) -> tuple[str, ...]:

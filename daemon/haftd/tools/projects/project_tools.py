@@ -21,7 +21,14 @@ from haftd.lazy_pattern import lazy_pattern
 from haftd.tools.definitions.approval_policy import choose_stricter, combine_policies, find_mode
 from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.document import Document, UnreadableFile, parse, problem
-from haftd.tools.definitions.load import Layer, build_tools, merge_layers, read_layers, read_tables
+from haftd.tools.definitions.load import (
+    Layer,
+    build_tools,
+    find_defaults,
+    merge_layers,
+    read_layers,
+    read_tables,
+)
 from haftd.tools.definitions.server_tools import find_server
 from haftd.tools.lists.toolset import Toolset
 
@@ -78,10 +85,10 @@ def parse_definitions(file: HashedFile, own: UserTools) -> ParsedFile:
         why = "only a definition of the user's own is about a tool of a server"
         problems.append(problem(file.path, f"tools.{name}.source", why, tools.pop(name).line))
     raw = {}
+    shared = [layer for layer in layers if layer.name == "*"]
     for name in dict.fromkeys(layer.name for layer in layers if layer.name != "*"):
-        forms = {layer.form for layer in layers if layer.name == name}
-        under = [layer for layer in layers if layer.name == "*" and layer.form in forms]
-        raw[name] = merge_layers((*under, *(layer for layer in layers if layer.name == name)))
+        written = [layer for layer in layers if layer.name == name]
+        raw[name] = merge_layers((*find_defaults(shared, written), *written))
     return ParsedFile(
         {name: _add_users_policies(tool, own.shared) for name, tool in tools.items()},
         raw,
