@@ -144,7 +144,7 @@ def test_the_id_of_a_decided_approval_is_no_handle(desk: Desk) -> None:
     assert desk.haft("approve", id, "--allow")[0] == 0
     status, _, errors = desk.haft("approve", id, "--allow")
     assert status == 4
-    assert f"nothing awaits approval under '{id}'" in errors
+    assert f"no action '{id}' awaits approval" in errors
     (approval,) = desk.wire.call("approvals/list", session="work")["approvals"]
     assert approval["id"] == id
     assert desk.haft("approve", approval["approval_id"], "--deny")[0] == 0
