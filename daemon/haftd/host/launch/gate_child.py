@@ -88,7 +88,6 @@ def fork(
     pid = 0
     ours, theirs = socket.socketpair()
     try:
-        ours.setblocking(False)
         end = fds.adopt(theirs.detach())
         memory = fds.adopt(make_words_file()) if gate.kind == "machine" else None
         pid = os.posix_spawn(

@@ -145,11 +145,7 @@ class LaunchedProcess:
         refusal: LaunchFailed | None = None
         code = 0
         try:
-            if self._gate is None:
-                # The program may run already: other tasks have their turn after the launch, which
-                # blocks, and see the pending state.
-                await trio.lowlevel.checkpoint()
-            else:
+            if self._gate is not None:
                 refusal = await self._move_and_open(self._gate)
             # What a gate reports is described in `gate`.
             while (code := await self._read_report()) == SUPERVISION_BEGUN:
@@ -164,20 +160,25 @@ class LaunchedProcess:
         raise refusal or self._explain_report(code)
 
     async def _read_report(self) -> int:
-        """Return the next int of the gate's report; 0 at its end."""
+        """Return the next int of the gate's report, in another step of the loop; 0 at its end."""
         report = self._report
         if report is None:
             raise AssertionError("a start is finished once")
         read = b""
+        has_waited = False
         while len(read) < 4:
             try:
                 part = os.read(report, 4 - len(read))
             except BlockingIOError:
                 await trio.lowlevel.wait_readable(report)
+                has_waited = True
                 continue
             if not part:
-                return 0
+                break
             read += part
+        if not has_waited:
+            # Other tasks have their turn after the launch, which blocks, and see the pending state.
+            await trio.lowlevel.checkpoint()
         return int.from_bytes(read, sys.byteorder, signed=True)
 
     def _explain_report(self, code: int) -> LaunchFailed:
