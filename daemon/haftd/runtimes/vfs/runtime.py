@@ -14,5 +14,6 @@ class VfsRuntime:
         from .mediated_call import run_mediated  # imports TLS and HTTP, rarely needed
 
         if self._modules is not None and is_module(call):
-            call = await self._modules.prepared(call)
+            async with self._modules.use(call) as named:
+                return await run_mediated(named, context)
         return await run_mediated(call, context)

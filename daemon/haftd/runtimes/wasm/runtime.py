@@ -4,7 +4,9 @@ runs no module, so that no module can change another."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Any
 
@@ -15,7 +17,7 @@ from msgspec.structs import replace
 
 from haftd.host.files.regular import open_regular
 from haftd.launch_spec import LaunchSpec
-from haftd.runtimes.base import Call, RuntimeContext, StartFailed
+from haftd.runtimes.base import Call, RuntimeContext, StartFailed, is_cancellation
 from haftd.runtimes.process.helper import Failed, run_helper
 from haftd.runtimes.process.runtime import ProcessRuntime
 from haftd.threads import run_in_thread
@@ -29,6 +31,8 @@ log = structlog.get_logger("haftd.runtimes.wasm.runtime")
 
 MAX_MODULE = 256 << 20
 """Bytes of a module's file, read for its hash."""
+MAX_COMPILERS = 2
+"""Processes that compile into the cache at a time: each takes a processor for up to 600 s."""
 _PIECE = 1 << 20
 _MAX_NAMES = 64
 
@@ -37,7 +41,8 @@ class CompiledModules:
     """Cache of compiled modules, for launches of `plan.worker_launch`.
 
     No call waits for the compiler: an uncached module is compiled in the worker's memory, and into
-    the cache by a process in a task of `nursery`. `make_call` makes that process's call, `clear_up`
+    the cache by a process in a task of `nursery`, one for all calls of the module. It is ended when
+    the last of these calls was cancelled. `make_call` makes that process's call, `clear_up`
     follows its end.
     """
 
@@ -52,25 +57,50 @@ class CompiledModules:
         self._clear_up = clear_up
         self._names: dict[tuple[object, ...], str] = {}
         """Compiled modules' names by file identity."""
-        self._tried: set[str] = set()
-        """Names being compiled, or failed."""
+        self._failed: set[str] = set()
+        """Names of modules that are not compiled again."""
+        self._compiling: dict[str, trio.CancelScope] = {}
+        self._calls: Counter[str] = Counter()
+        """Number of running calls by the module's name."""
+        self._turns = trio.CapacityLimiter(MAX_COMPILERS)
 
-    async def prepared(self, call: Call) -> Call:
-        """Return the call with the compiled module's name. Raises `StartFailed`."""
+    @asynccontextmanager
+    async def use(self, call: Call) -> AsyncIterator[Call]:
+        """Yield the call with the compiled module's name, for the time of the run. Raises
+        `StartFailed`."""
         order = _order_of(call)
         name = await self._name(module_of(call.launch), has_fuel=order.fuel is not None)
-        if name not in self._tried and _is_uncached(order.cache, name):
-            self._tried.add(name)
+        is_tried = name in self._failed or name in self._compiling
+        if not is_tried and _is_uncached(order.cache, name):
             launch = compile_launch(call.launch, order._replace(cached=name))
-            self._nursery.start_soon(self._compile, launch, name)
-        return _with_cached(call, name)
+            self._compiling[name] = trio.CancelScope()
+            self._nursery.start_soon(self._compile, launch, name, self._compiling[name])
+        self._calls[name] += 1
+        is_cancelled = False
+        try:
+            yield _with_cached(call, name)
+        except BaseException as error:
+            is_cancelled = is_cancellation(error)
+            raise
+        finally:
+            self._calls[name] -= 1
+            if not self._calls[name]:
+                del self._calls[name]
+                if is_cancelled and name in self._compiling:
+                    self._compiling[name].cancel()
 
-    async def _compile(self, launch: LaunchSpec, name: str) -> None:
-        output = await run_helper(self._make_call(launch), self._clear_up)
-        if isinstance(output, Failed):
-            log.warning("a module was not compiled", module=module_of(launch), why=output.why)
-        else:
-            self._tried.discard(name)
+    async def _compile(self, launch: LaunchSpec, name: str, scope: trio.CancelScope) -> None:
+        try:
+            with scope:
+                async with self._turns:
+                    output = await run_helper(self._make_call(launch), self._clear_up)
+                if isinstance(output, Failed):
+                    self._failed.add(name)
+                    log.warning(
+                        "a module was not compiled", module=module_of(launch), why=output.why
+                    )
+        finally:
+            del self._compiling[name]
 
     async def _name(self, path: str, *, has_fuel: bool) -> str:
         try:
@@ -93,7 +123,8 @@ class WasmRuntime:
         self._processes = ProcessRuntime()
 
     async def run(self, call: Call, context: RuntimeContext) -> str | None:
-        return await self._processes.run(await self._modules.prepared(call), context)
+        async with self._modules.use(call) as named:
+            return await self._processes.run(named, context)
 
 
 def is_module(call: Call) -> bool:

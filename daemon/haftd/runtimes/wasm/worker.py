@@ -107,6 +107,8 @@ def main(words: Sequence[str]) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     order = Order(**json.loads(os.environ.pop(VARIABLE)))
+    if order.compile:
+        os.nice(19)  # no call waits for the result
     sys.path.append(order.engine)
     try:
         import wasmtime
