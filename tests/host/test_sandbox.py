@@ -204,6 +204,21 @@ def test_the_network_is_open_where_it_is_granted_and_other_programs_sockets_are_
     }  # fmt: skip
 
 
+def test_a_writer_makes_no_program_with_its_owners_id(tmp_path: Path) -> None:
+    """Neither by a mode nor in place of one that was there."""
+    there = tmp_path / "there"
+    there.touch()
+    there.chmod(0o4755)
+    sandbox = Sandbox(str(tmp_path), (Grant(str(tmp_path), WRITE),))
+    script = (
+        "touch new; chmod 4755 new; chmod g+s new; chmod 1755 new && echo changed; echo x >there"
+    )
+    printed = output(sandboxed("sh", "-c", script, sandbox=sandbox, cwd=tmp_path))
+    assert printed.count("not permitted") == 2 and printed.endswith("changed\n")
+    assert (tmp_path / "new").stat().st_mode & 0o7777 == 0o1755
+    assert there.stat().st_mode & 0o7777 == 0o755
+
+
 def test_a_reader_changes_no_modes_owners_or_times(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     sandbox = Sandbox(str(tmp_path), (Grant(str(tmp_path), READ),))

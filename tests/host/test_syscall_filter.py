@@ -140,6 +140,41 @@ def test_a_reader_makes_no_call_that_changes_facts_of_a_file(machine: str) -> No
     assert not reader.refuses(IOCTL, 3, 0x5401)
 
 
+MODES: Final = {
+    "chmod": (90, 0, 1), "fchmod": (91, 52, 1), "fchmodat": (268, 53, 2), "fchmodat2": (452, 452, 2),
+    "creat": (85, 0, 1), "mknod": (133, 0, 1), "mknodat": (259, 33, 2),
+}  # fmt: skip
+"""Numbers, and the position of the mode."""
+CREATING: Final = {"open": (2, 0, 1), "openat": (257, 56, 2)}
+"""Numbers, and the position of the flags, before the mode."""
+OPENAT2 = (437, 437)
+
+
+@pytest.mark.parametrize("network", ["none", "proxy", "all"])
+@pytest.mark.parametrize("bits", [0o4000, 0o2000, 0o6000])
+def test_no_file_gets_the_id_of_its_owner_or_group(
+    machine: str, network: Network, bits: int
+) -> None:
+    """Another user who runs such a file would act as this user, outside of the sandbox."""
+    seccomp = Filter(machine, network, metadata=True)
+    column = MACHINES[machine][1]
+    for name, (*call, mode) in {**MODES, **CREATING}.items():
+        if not call[column]:
+            continue
+        number = call[0], call[1]
+        before = [0] * mode
+        if name in CREATING:
+            for flag in (0o100, 0o20200000):  # O_CREAT, O_TMPFILE
+                assert seccomp.refuses(number, *before, flag, bits | 0o755) == errno.EPERM, name
+                assert not seccomp.refuses(number, *before, flag, 0o1777), name
+            assert not seccomp.refuses(number, *before, 0o2, bits), name
+        else:
+            assert seccomp.refuses(number, *before, bits | 0o755) == errno.EPERM, name
+            assert not seccomp.refuses(number, *before, 0o1777), name
+    assert seccomp.refuses(OPENAT2) == errno.ENOSYS
+    assert not Filter(machine, network).refuses(OPENAT2)
+
+
 @pytest.mark.parametrize("name", NAMESPACES)
 def test_no_namespace_is_made(machine: str, name: str) -> None:
     seccomp = Filter(machine, "none")

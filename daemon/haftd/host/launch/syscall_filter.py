@@ -38,6 +38,13 @@ _NEW_LISTENER = 1 << 3
 _ROUTES: Final = ((0, (4, 50)), (1, (25, 62)))
 """Options of sockets that route packets: IP_OPTIONS, IP_UNICAST_IF; SO_BINDTODEVICE,
 SO_BINDTOIFINDEX."""
+_CREATES = 0x400040
+"""O_CREAT and __O_TMPFILE: without them the kernel heeds no mode (open(2))."""
+_SETS_ID = 0o6000
+"""S_ISUID, S_ISGID: another user who runs such a file acts as this user, outside of the sandbox."""
+_OPENAT2 = 437
+"""Has its mode in memory, which a filter does not see; libraries then take `openat`. The same on both
+machines."""
 _SETFLAGS, _FSSETXATTR = 0x40086602, 0x401C5820
 """Requests of `ioctl` that change a file's attributes, also if open for reading."""
 
@@ -63,6 +70,10 @@ class _Machine(NamedTuple):
     ipc: tuple[int, ...]
     metadata: tuple[int, ...]
     """Changes of modes, owners, times and extended attributes."""
+    modes: tuple[tuple[int, int], ...]
+    """chmod, fchmod, fchmodat, fchmodat2, creat, mknod, mknodat, with the position of the mode."""
+    creating: tuple[tuple[int, int], ...]
+    """open, openat, with the position of the flags; the mode follows."""
     capset: int
     seccomp: int
     listening: tuple[int, int]
@@ -142,6 +153,8 @@ _MACHINES: Final = {
             261,
             280,
         ),
+        modes=((90, 1), (91, 1), (268, 2), (452, 2), (85, 1), (133, 1), (259, 2)),
+        creating=((2, 1), (257, 2)),
         capset=126,
         seccomp=317,
         listening=(49, 50),
@@ -182,6 +195,8 @@ _MACHINES: Final = {
         ),
         ipc=(217, 218, 219, 194, 196, 195, 190, 193, 191, 192, 186, 189, 188, 187, 180, 181),
         metadata=(52, 53, 54, 55, 452, 5, 6, 7, 14, 15, 16, 463, 466, 88),
+        modes=((52, 1), (53, 2), (452, 2), (33, 2)),
+        creating=((56, 2),),
         capset=91,
         seccomp=277,
         listening=(200, 201),
@@ -190,8 +205,9 @@ _MACHINES: Final = {
 }
 
 
-_OF_ROOT: Final = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4
-"""CAP_CHOWN, DAC_OVERRIDE, FOWNER, FSETID: root's rights on files, which Landlock narrows."""
+_OF_ROOT: Final = 1 << 0 | 1 << 1 | 1 << 3
+"""CAP_CHOWN, DAC_OVERRIDE, FOWNER: root's rights on files, which Landlock narrows. Without FSETID a write
+takes the mode's setuid bit away."""
 
 
 @cache
@@ -299,6 +315,8 @@ def make_filter(*, network: Network, metadata: bool) -> bytes:
             _refuse(errno.EPERM),
             _instruction(_RET, _ALLOW),
         )
+    else:
+        code += _without_set_id(machine)
     # A datagram socket of a pair could send to any other.
     code += _if_call(
         machine.socketpair,
@@ -329,6 +347,30 @@ def make_filter(*, network: Network, metadata: bool) -> bytes:
         for number in (machine.socket, machine.connect):
             code += _if_call(number, _refuse(errno.EACCES))
     return b"".join((*code, _instruction(_RET, _ALLOW)))
+
+
+def _without_set_id(machine: _Machine) -> list[bytes]:
+    """Refuse modes with setuid or setgid, of files and of new ones."""
+    code = _if_call(_OPENAT2, _refuse(errno.ENOSYS))
+    for number, mode in machine.modes:
+        code += _if_call(number, *_if_mode_is_safe(mode))
+    for number, flags in machine.creating:
+        code += _if_call(
+            number,
+            _instruction(_LD, _argument(flags)),
+            _instruction(_JSET, _CREATES, 0, 3),
+            *_if_mode_is_safe(flags + 1),
+        )
+    return code
+
+
+def _if_mode_is_safe(position: int) -> list[bytes]:
+    return [
+        _instruction(_LD, _argument(position)),
+        _instruction(_JSET, _SETS_ID, 0, 1),
+        _refuse(errno.EPERM),
+        _instruction(_RET, _ALLOW),
+    ]
 
 
 def _only_proxy(machine: _Machine) -> list[bytes]:
