@@ -480,7 +480,9 @@ def _is_below(path: str | None, prefix: str) -> bool:
     if path is None:
         return False
     plain = unquote(path.partition("?")[0])
-    if unquote(plain) != plain or "\\" in plain or {".", ".."} & set(plain.split("/")):
+    # Some servers take `..;x` for `..`: parameters of a segment, RFC 3986, section 3.3.
+    names = {segment.partition(";")[0] for segment in plain.split("/")}
+    if unquote(plain) != plain or "\\" in plain or {".", ".."} & names:
         return False
     return plain == prefix or plain.startswith(prefix.rstrip("/") + "/")
 
