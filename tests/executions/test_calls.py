@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -98,6 +99,24 @@ def test_the_file_of_a_long_call_is_granted_without_the_links_to_it(tmp_path: Pa
     settings = LaunchSettings({}, "", "", tmp_path, Containment(), 1024, "/", "/s")
     found = _completed(Sandbox("/"), {"HAFT_CALL": f"{tmp_path}/link/call"}, settings)
     assert found is not None and found.grants == (Grant(f"{tmp_path}/call", frozenset({"read"})),)
+
+
+def test_a_rules_path_that_is_exchanged_meanwhile_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link that has become a folder is no link for readlink(2)."""
+
+    def readlink(path: str, *, dir_fd: int | None = None) -> str:
+        raise OSError(errno.EINVAL, "Invalid argument", path)
+
+    (tmp_path / "link").symlink_to(tmp_path)
+    settings = LaunchSettings({}, "", "", tmp_path, Containment(), 1024, "/", "/s")
+    sandbox = Sandbox("/", (Grant(f"{tmp_path}/link", frozenset({"update"})),))
+    monkeypatch.setattr(os, "readlink", readlink)
+    with pytest.raises(RpcError, match="was exchanged meanwhile: invalid argument") as caught:
+        _completed(sandbox, {}, settings)
+    assert caught.value.data["reason"] == "sandbox"
+    assert f"{tmp_path}/link" in caught.value.message
 
 
 DESKTOP = {

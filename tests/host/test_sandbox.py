@@ -88,6 +88,22 @@ def anothers_outcomes(outcomes: dict[str, str]) -> Iterator[dict[str, str]]:
     shutil.rmtree(base, ignore_errors=True)
 
 
+def test_a_path_that_is_exchanged_while_the_rules_are_made_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = open_fds()
+
+    def readlink(path: str, *, dir_fd: int | None = None) -> str:
+        raise OSError(errno.EINVAL, "Invalid argument", path)
+
+    (tmp_path / "link").symlink_to("/bin")
+    monkeypatch.setattr(os, "readlink", readlink)
+    with pytest.raises(landlock.CannotEnforce, match="exchanged while the rules were made"):
+        landlock.make_ruleset(Sandbox("/"), f"{tmp_path}/link/true")
+    monkeypatch.undo()
+    assert open_fds() == before
+
+
 @pytest.mark.parametrize("name", ATTEMPTS)
 def test_an_attempt_to_leave_the_sandbox_is_refused(outcomes: dict[str, str], name: str) -> None:
     assert outcomes[name] in REFUSALS

@@ -155,12 +155,19 @@ def _refuse_own(grants: Iterable[Grant], settings: LaunchSettings) -> None:
     for grant in grants:
         if not grant.rights & {"create", "update", "delete"}:
             continue
-        own = find_own_file(
-            grant.path,
-            settings.own_paths,
-            linked=settings.definitions,
-            installed=settings.installed,
-        )
+        try:
+            own = find_own_file(
+                grant.path,
+                settings.own_paths,
+                linked=settings.definitions,
+                installed=settings.installed,
+            )
+        except OSError as error:
+            raise spawn_failed(
+                f"its access rule for {grant.path} could not be checked, as a file or link on the way "
+                f"was exchanged meanwhile: {(error.strerror or '').lower()}; start the tool again",
+                reason="sandbox",
+            ) from None
         if own:
             consequence = "the code of haft" if own in settings.installed else "its rules"
             remedy = explain_search_path(own, settings.environ)

@@ -47,7 +47,7 @@ def find_own_file(
     table: tuple[Mount, ...] | None = None,
 ) -> str:
     """Return a path of haft's own that lies in `folder` or contains it, the empty string if there is
-    none. Reads the file system.
+    none. Reads the file system; raises OSError if a link is exchanged meanwhile.
 
     `linked` is an own folder of files that may be links; `installed` are own paths that the caller
     has passed through `list_ways` already.

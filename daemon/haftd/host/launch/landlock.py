@@ -8,6 +8,7 @@ move it. Rights are added up along a path.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import stat
 import struct
@@ -27,6 +28,9 @@ from haftd.launch_spec import (
 
 MIN_ABI = 3
 """Linux 6.2: before, nothing held back `truncate`."""
+
+_EXCHANGED = (errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""Errors of a path whose folder became a link, or whose link became a folder, between two looks."""
 
 _CREATE_RULESET, _ADD_RULE = 444, 445  # the same on every machine
 _VERSION = 1  # LANDLOCK_CREATE_RULESET_VERSION of linux/landlock.h
@@ -116,6 +120,14 @@ def make_ruleset(sandbox: Sandbox, program: str, terminal: str = "") -> int:
             _add_path(ruleset, "/", _handled())
         else:
             _fill(ruleset, sandbox, sandbox.grants, program, terminal)
+    except OSError as error:
+        os.close(ruleset)
+        if error.errno not in _EXCHANGED:
+            raise
+        raise CannotEnforce(
+            f"{error.filename or 'a path of its rules'} was exchanged while the rules were made: "
+            f"{os.strerror(error.errno or 0).lower()}; start the tool again"
+        ) from None
     except BaseException:
         os.close(ruleset)
         raise

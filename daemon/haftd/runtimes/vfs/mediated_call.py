@@ -45,6 +45,12 @@ async def _prepared(access: HostAccess) -> HostAccess:
         return await trio.to_thread.run_sync(with_real_paths, access, abandon_on_cancel=True)
     except RuleThroughLink as out:
         raise StartFailed(f"Its access rules cannot be enforced: {out}.", "sandbox") from None
+    except OSError as error:
+        raise StartFailed(
+            "Its access rules could not be read, as a file or link on the way was exchanged meanwhile: "
+            f"{(error.strerror or '').lower()}; start the tool again.",
+            "sandbox",
+        ) from None
 
 
 class RuleThroughLink(Exception):
@@ -52,7 +58,8 @@ class RuleThroughLink(Exception):
 
 
 def with_real_paths(access: HostAccess) -> HostAccess:
-    """Return the access with root and rules' paths without links; reads the file system.
+    """Return the access with root and rules' paths without links; reads the file system, and raises
+    OSError if a link is exchanged meanwhile.
 
     A tool could have placed a link below the root to widen later rules. Rules outside the root are
     left out.
