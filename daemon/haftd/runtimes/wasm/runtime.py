@@ -146,7 +146,7 @@ def _read_name(path: str, *, has_fuel: bool) -> str:
                 raise StartFailed(f"{path} cannot be used: {why}.", "size")
     if not worker.is_binary(head):
         why = "it does not begin with the bytes of one; text (.wat) has to be assembled first"
-        raise StartFailed(f"{path} is no WebAssembly module: {why}.", "format")
+        raise StartFailed(f"{path} is not a WebAssembly module: {why}.", "format")
     return worker.cached_name(head, digest.hexdigest(), find_engine_version(), has_fuel=has_fuel)
 
 
