@@ -127,8 +127,12 @@ def read_pipe_state(pids: Sequence[int], pipe_inode: int) -> ReadState:
             and facts.st_dev == _read_pipe_device()
         )
 
-    snapshot = take_snapshot(pids, None, sought)
-    waits = confirm(snapshot)
+    snapshot = WaitSnapshot()
+    try:
+        take_snapshot(snapshot, pids, None, sought)
+        waits = confirm(snapshot)
+    finally:
+        snapshot.close()
     if waits:
         result = _make_reads(snapshot, waits, "line")
     elif snapshot.unsure or not snapshot.members:
@@ -180,14 +184,20 @@ def _read_at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
         # /dev/tty is this terminal: the group is of its session.
         return is_terminal(facts) or (facts.st_rdev == _DEV_TTY and stat.S_ISCHR(facts.st_mode))
 
-    snapshot = take_snapshot([*pids, group], group, sought)
-    add_strangers(snapshot, is_terminal)
-    kind, patience_ms = _read_kind(fd)
-    inner = _find_carried_terminal(snapshot)
-    within = (
-        None if inner is None or depth >= _MAX_DEPTH else _read_inner(inner, snapshot, depth + 1)
-    )
-    waits = confirm(snapshot)
+    snapshot = WaitSnapshot()
+    try:
+        take_snapshot(snapshot, [*pids, group], group, sought)
+        add_strangers(snapshot, is_terminal)
+        kind, patience_ms = _read_kind(fd)
+        inner = _find_carried_terminal(snapshot)
+        within = (
+            None
+            if inner is None or depth >= _MAX_DEPTH
+            else _read_inner(inner, snapshot, depth + 1)
+        )
+        waits = confirm(snapshot)
+    finally:
+        snapshot.close()
     if waits and within is not None and within.state != "unknown":
         result = within
     elif waits:
@@ -206,14 +216,13 @@ def _read_at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
 def _find_carried_terminal(snapshot: WaitSnapshot) -> int | None:
     """Return the number of the one inner terminal that every waiting process relays, without other
     sources; None if there is no such terminal."""
-    waits = snapshot.waits
-    inner = {number for wait in waits for number, _ in wait.seen.terminals}
-    if len(inner) != 1 or any(
-        not wait.seen.terminals or wait.pid in snapshot.outward or _is_fed(wait, snapshot.members)
-        for wait in waits
-    ):
-        return None
-    return min(inner)
+    inner: set[int] = set()
+    for wait in snapshot.waits:
+        terminals = wait.seen.terminals
+        if not terminals or wait.pid in snapshot.outward or _is_fed(wait, snapshot.members):
+            return None
+        inner.update(number for number, _ in terminals)
+    return min(inner) if len(inner) == 1 else None
 
 
 def _read_inner(number: int, snapshot: WaitSnapshot, depth: int) -> ReadState | None:
@@ -265,14 +274,19 @@ def _encode_device(device: int) -> int:
 def _make_reads(
     snapshot: WaitSnapshot, waits: list[Wait], kind: Kind, patience_ms: int | None = None
 ) -> ReadState:
-    waiting = {wait.pid for wait in waits}
-    fed = {wait.pid for wait in waits if _is_fed(wait, snapshot.members)}
-    bounds = [patience_ms if wait.seen.state == "reads" else wait.seen.within_ms for wait in waits]
-    timed = [bound for bound in bounds if bound is not None]
-    within = max(timed) if len(timed) == len(bounds) else None
-    carriers = {wait.pid for wait in waits if wait.seen.terminals}
-    relays = waiting <= snapshot.outward | fed | carriers
-    loops = all(wait.seen.loops for wait in waits)
+    waiting: set[int] = set()
+    remote = set(snapshot.outward)
+    within: int | None = 0
+    loops = True
+    for wait in waits:
+        seen = wait.seen
+        waiting.add(wait.pid)
+        if seen.terminals or _is_fed(wait, snapshot.members):
+            remote.add(wait.pid)
+        bound = patience_ms if seen.state == "reads" else seen.within_ms
+        within = None if within is None or bound is None else max(within, bound)
+        loops = loops and seen.loops
+    relays = waiting <= remote
     at_work = not waiting.isdisjoint(snapshot.at_work) or _has_started(waiting, snapshot)
     return ReadState("reads", kind, True, tuple(sorted(waiting)), within, relays, loops, at_work)
 

@@ -22,6 +22,9 @@ from haftd.named_tuple import NamedTuple
 FilePredicate = Callable[[os.stat_result], bool]
 """True for the stat of the file from which input is awaited."""
 
+ReadFile = Callable[[str], bytes]
+"""Read a small file of /proc; raises OSError."""
+
 
 class ThreadState(NamedTuple):
     state: Literal["reads", "watches", "away", "hidden"]
@@ -83,17 +86,24 @@ class _Undecidable(Exception):
     """Decisive data cannot be read or understood."""
 
 
-def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
-    """Return a thread's activity; `away` for a thread that is gone. Never raises."""
+def _read_anew(path: str) -> bytes:
+    return _read(path)
+
+
+def read_thread_state(
+    pid: int, tid: int, sought: FilePredicate, read: ReadFile = _read_anew
+) -> ThreadState:
+    """Return a thread's activity; `away` for a thread that is gone. `read` reads the files that
+    `is_unchanged` reads again. Never raises."""
     # Read first: an unchanged count proves the line.
-    ran = _run_count(pid, tid)
+    ran = _run_count(pid, tid, read)
     try:
         line = _read(f"/proc/{pid}/task/{tid}/syscall")
     except (FileNotFoundError, ProcessLookupError):
         return _AWAY
     except OSError:
         # A thread that awaits input sleeps, even in a hidden call.
-        return _HIDDEN if _is_asleep(pid, tid) else _AWAY
+        return _HIDDEN if _is_asleep(pid, tid, read) else _AWAY
     words = line.split()
     if words[:1] == [b"running"]:
         return _AWAY
@@ -114,11 +124,13 @@ def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
     except (_Undecidable, OSError):
         # A thread that has continued changed its data during the read, and hides nothing.
         return (
-            _HIDDEN if is_unchanged(pid, tid, ThreadState("hidden", line=line, ran=ran)) else _AWAY
+            _HIDDEN
+            if is_unchanged(pid, tid, ThreadState("hidden", line=line, ran=ran), read)
+            else _AWAY
         )
 
 
-def is_unchanged(pid: int, tid: int, seen: ThreadState) -> bool:
+def is_unchanged(pid: int, tid: int, seen: ThreadState, read: ReadFile = _read_anew) -> bool:
     """True if the thread is in the same wait, neither stopped nor halted by a tracer."""
     if not seen.ran:
         try:
@@ -127,20 +139,22 @@ def is_unchanged(pid: int, tid: int, seen: ThreadState) -> bool:
         except OSError:
             return False
     # Also asked for an equal count: a woken thread that has no core yet has not run.
-    return _is_asleep(pid, tid) and _run_count(pid, tid) == seen.ran
+    return _is_asleep(pid, tid, read) and _run_count(pid, tid, read) == seen.ran
 
 
-def _run_count(pid: int, tid: int) -> bytes:
+def _run_count(pid: int, tid: int, read: ReadFile) -> bytes:
     """Read a thread's run time and count; empty without CONFIG_SCHED_INFO."""
     try:
-        return _read(f"/proc/{pid}/task/{tid}/schedstat")
+        return read(f"/proc/{pid}/task/{tid}/schedstat")
     except OSError:
         return b""
 
 
-def _is_asleep(pid: int, tid: int) -> bool:
+def _is_asleep(pid: int, tid: int, read: ReadFile) -> bool:
+    # The state in the process's file is that of its first thread.
+    path = f"/proc/{pid}/stat" if tid == pid else f"/proc/{pid}/task/{tid}/stat"
     try:
-        content = _read(f"/proc/{pid}/task/{tid}/stat")
+        content = read(path)
     except OSError:
         return False
     return skip_name(content)[:1] == b"S"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
+from haftd.host.input_state.kept_files import KeptFiles
 from haftd.host.input_state.thread_wait import (
     FilePredicate,
     ThreadState,
@@ -30,9 +31,10 @@ class Wait(NamedTuple):
 
 
 class WaitSnapshot:
-    """State of some processes."""
+    """State of some processes; closed after `confirm`."""
 
     def __init__(self) -> None:
+        self.files = KeptFiles()
         self.members: list[int] = []
         """Processes of the group that have not ended."""
         self.processes: dict[int, Stat] = {}
@@ -51,11 +53,16 @@ class WaitSnapshot:
         self.timed = False
         """A thread that awaits no input sleeps with a timeout."""
 
+    def close(self) -> None:
+        self.files.close()
 
-def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate) -> WaitSnapshot:
+
+def take_snapshot(
+    snapshot: WaitSnapshot, pids: Iterable[int], group: int | None, sought: FilePredicate
+) -> None:
     """Examine these processes and descendants; members are those in `group`, or all with None. Beyond
     the limits a process is `unsure`, and the rest is left out."""
-    snapshot, list_below = WaitSnapshot(), make_child_lister()
+    list_below = make_child_lister()
     queue, visited, threads = list(pids), set[int](), 0
     while queue:
         pid = queue.pop()
@@ -65,7 +72,7 @@ def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate)
             snapshot.unsure.add(pid)
             break
         visited.add(pid)
-        stat = read_stat(pid)
+        stat = read_stat(pid, snapshot.files.read)
         if stat is None:
             if is_hidden(pid) and group in (None, _read_group(pid)):
                 snapshot.unsure.add(pid)
@@ -81,7 +88,6 @@ def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate)
         # After the look at the threads: a thread that has not run since has started no process.
         queue += list_below(pid, only_thread)
     snapshot.members.sort()
-    return snapshot
 
 
 def _add_process(
@@ -102,7 +108,7 @@ def _add_process(
     for tid in map(int, tids[:most]):
         if tid == pid and stat.state in "ZX":
             continue  # the first thread has ended before the others
-        seen = read_thread_state(pid, tid, sought)
+        seen = read_thread_state(pid, tid, sought, snapshot.files.read)
         if seen.outward or (seen.terminals and seen.state == "away"):
             snapshot.outward.add(pid)
         if seen.state == "hidden":
@@ -124,7 +130,7 @@ def add_strangers(snapshot: WaitSnapshot, is_terminal: FilePredicate) -> None:
     for pid in (
         stat.pid for stat in snapshot.strangers if snapshot.session not in (0, stat.session)
     ):
-        seen = read_thread_state(pid, pid, is_terminal)
+        seen = read_thread_state(pid, pid, is_terminal, snapshot.files.read)
         if seen.state in ("reads", "watches"):
             snapshot.waits.append(Wait(pid, pid, seen))
 
@@ -150,7 +156,8 @@ def find_related(snapshot: WaitSnapshot, group: int | None) -> list[Stat]:
 
 def confirm(snapshot: WaitSnapshot) -> list[Wait]:
     """Return the waits that have lasted since the snapshot."""
-    return [wait for wait in snapshot.waits if is_unchanged(wait.pid, wait.tid, wait.seen)]
+    read = snapshot.files.read
+    return [wait for wait in snapshot.waits if is_unchanged(wait.pid, wait.tid, wait.seen, read)]
 
 
 def _read_group(pid: int) -> int:

@@ -11,7 +11,7 @@ import errno
 import os
 import select
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -146,10 +146,19 @@ def skip_name(stat: bytes) -> bytes:
     return stat[stat.rfind(b")") + 2 :]
 
 
-def read_stat(pid: int) -> Stat | None:
+def read_stat(pid: int, read: Callable[[str], bytes] | None = None) -> Stat | None:
     """Read /proc/<pid>/stat (proc_pid_stat(5)); None for no such process. Raises OSError as
-    `open_pidfd`."""
-    data = _read_head(f"/proc/{pid}/stat")
+    `open_pidfd`. `read` reads a file in place of opening it here."""
+    path = f"/proc/{pid}/stat"
+    if read is None:
+        data = _read_head(path)
+    else:
+        try:
+            data = read(path)
+        except OSError as error:
+            if _is_shortage(error):
+                raise
+            return None
     if data is None:
         return None
     fields = skip_name(data).split()
