@@ -71,6 +71,7 @@ def wait(
         client or Client(),
         trio.current_time() + timeout_s,
         reply,
+        reply,
         is_reader=True,
     )
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import trio
 from msgspec import UNSET
 
 from haft_protocol.methods import FetchParams, ToolsCallParams
@@ -151,6 +152,37 @@ async def test_output_that_is_readable_before_the_wait_needs_none(is_readable: b
         assert (reply.content, reply.waited) == ("before and now", "output")
     else:
         assert isinstance(reply, HandleWait)
+
+
+@pytest.mark.parametrize("is_encoded", [False, True])
+async def test_the_long_text_of_a_wait_is_read_when_the_reply_is_run(is_encoded: bool) -> None:
+    """Not when the wait becomes due: many may, and each would hold a copy."""
+    handle = running(b"x" * 200_000)
+    params = FetchParams(id="h", wait="stopped", max_bytes=1 << 20)
+    execution = SimpleNamespace(check_suspended=lambda now: False)
+    reading = read.plan(params, terminal=False)
+    wait: Any = read.answer(supervisor(execution), Caller("unix"), params, handle, reading)
+    reply = wait.then("stopped")
+    assert isinstance(reply, DeferredReply) and handle.position.offset == 0
+    handle.append_output(b"y", 0.0)
+    run = reply.run_encoding if is_encoded else reply.run
+    assert run is not None
+    state: Any = await run()
+    text = state.content.encoded if is_encoded else state.content.encode()
+    assert text == b"x" * 200_000 + b"y" and handle.position.offset == 200_001
+    short = wait.then("deadline")
+    assert isinstance(short, Running) and short.content == ""
+
+
+async def test_a_reply_that_is_cancelled_before_it_is_run_reads_nothing() -> None:
+    handle = running(b"x" * 200_000)
+    params = FetchParams(id="h", wait="stopped", max_bytes=1 << 20)
+    reading = read.plan(params, terminal=False)
+    wait: Any = read.answer(supervisor(), Caller("unix"), params, handle, reading)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await wait.then("stopped").run()
+    assert scope.cancelled_caught and handle.position.offset == 0
 
 
 RESULT = "line\n" * 500_000

@@ -11,13 +11,14 @@ import trio
 import trio.testing
 
 from haft_protocol.errors import RpcError
+from haft_protocol.states import Running
 from haftd.caller import Caller
 from haftd.methods.base import DeferredReply
 from haftd.rpc.connection import Connection, serve_connection, start_connection
 from haftd.rpc.wire import Disconnected
 from tests.patience import PATIENCE_S
 
-from .rig import Name, Rig, limits, request
+from .rig import Late, Name, Rig, limits, request
 
 
 class Told:
@@ -240,6 +241,69 @@ async def test_a_call_without_a_task_is_answered_once_its_condition_holds(
     assert connection._pending == {} and connection._in_flight == 0
     assert not connection._waits and not rig.bells["g"].listeners
     wire.over.set()
+
+
+async def test_long_texts_of_waits_that_become_due_together_are_read_in_turn(
+    nursery: trio.Nursery,
+) -> None:
+    """Two at a time; a cancelled one gives its turn to the next."""
+    rig, numbers = Rig(), iter(range(6))
+    bell = rig.bells["g"]
+    bell.then = lambda _: rig.long(Caller("unix"), Late(name=f"g{next(numbers)}", size=9))
+    wire, connection = await _await_bells(
+        rig, nursery, *(request("await_bell", n, name="g") for n in range(6))
+    )
+    bell.ring()
+    for done in range(5):
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(rig.begun) == done + 2
+        name = next(name for name in rig.begun if not rig.gates[name].is_set())
+        if done == 2:
+            (call,) = connection._pending[int(name[1:])]
+            connection._cancel_call(call)
+        rig.gates[name].set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert len(rig.begun) == 6
+    for gate in rig.gates.values():
+        gate.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert len(wire.replies()) == 6 and rig.cancelled == 1
+    assert connection._running_long == connection._long_replies == 0
+    wire.over.set()
+
+
+async def test_long_texts_of_all_connections_are_read_in_turn(nursery: trio.Nursery) -> None:
+    """Four at a time. A peer that is gone, or does not read its reply for a moment, holds up no other."""
+    rig = Rig()
+    state = Running(
+        id="h", tool="t", session="s", cursor=0, generation=1, elapsed_ms=0, content="x" * 600_000
+    )
+
+    def read(caller: Caller, params: Name) -> DeferredReply:
+        wait = rig.wait(caller, params)
+
+        async def run() -> Running:
+            await wait.run()
+            return state
+
+        return DeferredReply(run, run)
+
+    rig.rpc_context.dispatcher._methods.add("read", Name, read)
+    wires = [Told(request("read", 1, name=f"g{n}")) for n in range(7)]
+    for number, wire in enumerate(wires, 1):
+        nursery.start_soon(serve_connection, wire, Caller("unix"), rig.rpc_context)
+        await rig.until(lambda number=number: len(rig.begun) == min(number, 4))
+        await trio.testing.wait_all_tasks_blocked()
+    assert rig.begun == ["g0", "g1", "g2", "g3"]
+    (gone,) = (each for each in rig.rpc_context.connections._open if each._wire is wires[1])
+    gone._gone("planted")
+    await rig.until(lambda: len(rig.begun) == 5)
+    rig.gates["g0"].set()
+    await rig.until(lambda: len(rig.begun) == 6)
+    wires[2].reads.set()
+    rig.gates["g2"].set()
+    await rig.until(lambda: len(rig.begun) == 7)
+    nursery.cancel_scope.cancel()
 
 
 async def test_calls_of_a_batch_wait_without_tasks_and_are_answered_together(

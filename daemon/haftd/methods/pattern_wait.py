@@ -30,7 +30,7 @@ Reply = HandleState | PendingReply
 class PatternWait:
     """A call's wait for a pattern until `deadline`; `matcher` may have the echo of the call's own input.
 
-    `reply` returns the result for the reason. `client` is the caller, whose waits take turns. A reader's
+    `reply` returns the result for the reason at once, `reply_later` after a wait. `client` is the caller, whose waits take turns. A reader's
     wait reports the end in place of a notice.
     """
 
@@ -44,6 +44,7 @@ class PatternWait:
         "_matching",
         "_matching_deadline",
         "_reply",
+        "_reply_later",
         "_spool",
     )
 
@@ -55,6 +56,7 @@ class PatternWait:
         client: object,
         deadline: float,
         reply: Callable[[Waited], Reply],
+        reply_later: Callable[[Waited], Reply],
         *,
         is_reader: bool,
     ) -> None:
@@ -68,11 +70,14 @@ class PatternWait:
         self._known_end = 0
         """End of the output at the beginning of the matching in threads."""
         self._reply = reply
+        self._reply_later = reply_later
         self._is_reader = is_reader
 
     def begin(self) -> Reply:
         """Reply at once after a match, at the end of the output or without time to wait, else later."""
-        return self._match_more()
+        reply = self._match_more()
+        self._reply = self._reply_later
+        return reply
 
     def _match_more(self) -> Reply:
         self._match_now()

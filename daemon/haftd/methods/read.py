@@ -415,11 +415,35 @@ def answer(
     return HandleWait(
         (handle,),
         condition.check,
-        look_after,
+        lambda reason: _look_in_turn(params, handle, partial(look_after, reason)),
         deadline,
         condition.look_again,
         is_reader=reading.is_reader,
     )
+
+
+def _look_in_turn(
+    params: FetchParams | SpawnParams,
+    handle: Handle,
+    look_now: Callable[[], HandleState | PendingReply],
+) -> HandleState | PendingReply:
+    """Return the reply to a wait. A long text is read when the connection runs the reply, in its turn: many
+    waits that become due together would hold a copy each."""
+    cursor = None if isinstance(params.cursor, UnsetType) else params.cursor
+    size = handle.spool.end - requested_start(handle, params.view, cursor)
+    has_text = params.view in _TEXT_VIEWS or params.view == "raw"
+    if not has_text or min(size, params.max_bytes) <= AT_ONCE:
+        return look_now()
+
+    async def read(*, is_encoded: bool) -> object:
+        # Output that is read for a client that is gone would be lost to the session.
+        await trio.lowlevel.checkpoint_if_cancelled()
+        reply: object = look_now()
+        while isinstance(reply, DeferredReply):
+            reply = await ((is_encoded and reply.run_encoding) or reply.run)()
+        return reply
+
+    return DeferredReply(partial(read, is_encoded=False), partial(read, is_encoded=True))
 
 
 def _answer_match(
@@ -441,6 +465,16 @@ def _answer_match(
     def look_now(waited: Waited) -> HandleState | PendingReply:
         return look(supervisor, params, handle, waited, typed=typed, is_reader=reading.is_reader)
 
-    is_reader = reading.is_reader
-    wait = PatternWait(handle, pattern, matcher, caller, deadline, look_now, is_reader=is_reader)
-    return wait.begin()
+    def look_later(waited: Waited) -> HandleState | PendingReply:
+        return _look_in_turn(params, handle, partial(look_now, waited))
+
+    return PatternWait(
+        handle,
+        pattern,
+        matcher,
+        caller,
+        deadline,
+        look_now,
+        look_later,
+        is_reader=reading.is_reader,
+    ).begin()

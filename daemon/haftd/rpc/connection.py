@@ -38,6 +38,8 @@ _WRITE_BYTES = 262_144  # bytes of replies written before more are produced
 _LONG_MESSAGE = 65_536  # bytes above which values are counted before decoding
 _TURN_S = 0.002  # of a batch, between turns of other tasks
 _LONG_REPLIES = 2  # replies with long texts under way, above which no request is read
+_MAX_LONG_REPLIES = 4  # of all connections: read, converted and sent at once
+_DRAIN_S = 0.1  # for a peer to read a long reply before another one is begun
 _HELD_FACTOR = 4  # times `max_queued`: bound for pending requests' results
 
 
@@ -97,6 +99,10 @@ class RpcContext(msgspec.Struct):
     connections: Connections = msgspec.field(default_factory=Connections)
     clients: Clients = msgspec.field(default_factory=Clients)
     timeouts: Timeouts = msgspec.field(default_factory=Timeouts)
+    long_replies: trio.CapacityLimiter = msgspec.field(
+        default_factory=lambda: trio.CapacityLimiter(_MAX_LONG_REPLIES)
+    )
+    """Held by calls with long texts, which are copies of output."""
     confine: Callable[[PeerProcess], Confinement | None] = _unconfined
     """Return the permissions of a tool's process, None for another process."""
 
@@ -162,6 +168,8 @@ class Connection:
         self._outbox = Outbox(wire, self._tasks, rpc_context.limits.max_queued, self._gone)
         self._in_flight = 0
         self._long_replies = 0
+        self._running_long = 0
+        """Those of `_long_replies` whose output is read or sent; the others wait for their turn."""
         self._held = 0
         self._deferred: list[SuspendedBatch] = []
         self._long = min(
@@ -369,8 +377,11 @@ class Connection:
         answer: Reply | PendingRequest | None = None
         try:
             with scope:
+                if call.is_long and not call.runs_long:
+                    await self._begin_long(call)
                 answer = await self._context.dispatcher.finish(call.request)
         except BaseException:
+            self._note_long(call)
             self._note_answer()
             raise
         call.scope = None
@@ -423,6 +434,9 @@ class Connection:
     async def _send_reply(self, call: _PendingCall, reply: Reply) -> None:
         try:
             await self._send(*await self._context.dispatcher.encode_later(reply))
+            if call.runs_long:
+                with trio.move_on_after(_DRAIN_S):
+                    await self._outbox.room()
         finally:
             self._note_long(call)
             self._note_answer()
@@ -430,16 +444,39 @@ class Connection:
     def _note_long(self, call: _PendingCall) -> None:
         """Note that a call's long reply, if it has one, is under way no more."""
         if call.is_long:
-            call.is_long = False
+            if call.runs_long:
+                self._running_long -= 1
+                self._context.long_replies.release_on_behalf_of(call)
+            call.is_long = call.runs_long = False
             self._long_replies -= 1
             if self._long_sent is not None:
                 self._long_sent.unpark_all()
 
+    async def _begin_long(self, call: _PendingCall) -> None:
+        """Wait for the turn of a long reply: waits that become due together would hold a copy each."""
+        while self._running_long >= _LONG_REPLIES:
+            await self._next_long_sent()
+        self._running_long += 1
+        limiter = self._context.long_replies
+        try:
+            # Without a checkpoint if there is room: calls begin in the order of their requests.
+            limiter.acquire_on_behalf_of_nowait(call)
+        except trio.WouldBlock:
+            try:
+                await limiter.acquire_on_behalf_of(call)
+            except BaseException:
+                self._running_long -= 1
+                raise
+        call.runs_long = True
+
     async def _wait_for_long_replies(self) -> None:
         while self._long_replies >= _LONG_REPLIES:
-            if self._long_sent is None:
-                self._long_sent = trio.lowlevel.ParkingLot()
-            await self._long_sent.park()
+            await self._next_long_sent()
+
+    async def _next_long_sent(self) -> None:
+        if self._long_sent is None:
+            self._long_sent = trio.lowlevel.ParkingLot()
+        await self._long_sent.park()
 
     async def _send_batch(self, batch: PendingBatch) -> None:
         try:
@@ -498,7 +535,16 @@ class Connection:
 class _PendingCall:
     """Call that waits: registered at handles, or in a task with `scope`."""
 
-    __slots__ = ("_connection", "batch", "is_cancelled", "is_long", "request", "scope", "wait")
+    __slots__ = (
+        "_connection",
+        "batch",
+        "is_cancelled",
+        "is_long",
+        "request",
+        "runs_long",
+        "scope",
+        "wait",
+    )
 
     def __init__(
         self, connection: Connection, request: PendingRequest, batch: PendingBatch | None
@@ -510,7 +556,8 @@ class _PendingCall:
         self.wait: RegisteredWait | None = None
         self.is_cancelled = False
         self.is_long = False
-        """True while the reply's long text, a copy of the output, is converted and sent."""
+        """True while the reply's long text, a copy of the output, is converted and sent, or is about to be."""
+        self.runs_long = False
 
     def complete(self, result_of: Callable[[], object]) -> None:
         self._connection.complete_call(self, result_of)
