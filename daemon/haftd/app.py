@@ -159,7 +159,6 @@ class _App:
             descriptors=startup.read_descriptor_limit(),
         )
         with contextlib.ExitStack() as stack:
-            stack.enter_context(keep_spare())
             ws, credentials = startup.open_websocket(
                 self.settings.websocket, activated.ws, paths, problems, stack
             )
@@ -171,6 +170,7 @@ class _App:
                 lock.announce(paths.socket)
             async with trio.open_nursery() as handles:
                 daemon = assemble(parts, handles, self._ask_to_stop, self._wake)
+                stack.enter_context(keep_spare(lambda: not daemon.supervisor.has_scheduled))
                 if credentials is not None:
                     host, port = ws[0].getsockname()[:2]
                     daemon.facts.websocket = WebSocketInfo(host=host, port=port)

@@ -84,6 +84,16 @@ async def test_no_child_is_left_unless_one_is_to_be_kept(gate: Gate) -> None:
     assert open_fds() == before
 
 
+async def test_no_child_is_left_where_the_next_start_follows_at_once() -> None:
+    is_wanted = False
+    with keep_spare(lambda: is_wanted):
+        async with running(plan("true")):
+            assert gate_child._Spare.child is None
+        is_wanted = True
+        async with running(plan("true")):
+            assert is_running(spare())
+
+
 @pytest.mark.usefixtures("kept")
 def test_a_waiting_child_has_one_descriptor_no_variable_and_little_memory(gate: Gate) -> None:
     leave_spare(gate)

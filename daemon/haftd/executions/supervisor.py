@@ -194,6 +194,11 @@ class Supervisor:
             for execution in self.executions() if executions is None else executions:
                 nursery.start_soon(self.abort, execution, by)
 
+    @property
+    def has_scheduled(self) -> bool:
+        """True while starts or ends wait for their turn."""
+        return bool(self._scheduled)
+
     def _schedule(self, step: Callable[[], Awaitable[None]]) -> None:
         self._scheduled.append(step)
         self._nursery.start_soon(self._run_next)

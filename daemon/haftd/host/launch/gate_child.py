@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from haftd.host.launch.gate import GATE_FD, WORDS_FD, Gate, make_words_file
@@ -120,7 +120,7 @@ def kill(pid: int) -> None:
 class _Spare:
     """Child that waits for the next start. Global, as the kernel's table of children."""
 
-    is_kept = False
+    is_wanted: Callable[[], bool] = lambda: False
     gate: Gate | None = None
     child: GateChild | None = None
 
@@ -138,7 +138,7 @@ def take(gate: Gate) -> GateChild:
 
 def leave_spare(gate: Gate) -> None:
     """Fork the child of the next start, if one is to be kept. Never raises OSError."""
-    if not _Spare.is_kept or _Spare.child is not None:
+    if _Spare.child is not None or not _Spare.is_wanted():
         return
     with contextlib.suppress(OSError):
         _Spare.gate, _Spare.child = gate, (child := fork(gate))
@@ -146,13 +146,17 @@ def leave_spare(gate: Gate) -> None:
 
 
 @contextlib.contextmanager
-def keep_spare() -> Iterator[None]:
-    """Have each start leave a child for the next one, during the block."""
-    _Spare.is_kept = True
+def keep_spare(is_wanted: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    """Have each start leave a child for the next one, during the block, if `is_wanted` then returns True.
+
+    A start that follows at once gains nothing: it waits for the fork all the same, and for the program
+    before it where that has got the daemon's processor.
+    """
+    before, _Spare.is_wanted = _Spare.is_wanted, is_wanted
     try:
         yield
     finally:
-        _Spare.is_kept = False
+        _Spare.is_wanted = before
         child, _Spare.child = _Spare.child, None
         if child is not None:
             helpers.discard(child.pid)
