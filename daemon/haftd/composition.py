@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Literal
@@ -179,7 +179,8 @@ def assemble(
                 *((parts.paths.runtime.folder,) if parts.paths.runtime.ours else ()),
             ),
             definitions=parts.paths.tools,
-            installed=_list_installed_ways(parts.environ),
+            # Kept from the first call on, which is that of the first sandboxed tool.
+            list_installed=cache(partial(_list_installed_ways, parts.environ)),
             modules=parts.paths.modules,
             answered_calls=parts.paths.answered_calls,
         ),

@@ -91,8 +91,8 @@ class LaunchSettings(msgspec.Struct, frozen=True):
     """Haft's files and folders, never writable in a sandbox."""
     definitions: str = ""
     """Folder of definitions: targets of its links are never writable in a sandbox."""
-    installed: tuple[str, ...] = ()
-    """Paths from which haft's programs run code, never writable in a sandbox."""
+    list_installed: Callable[[], tuple[str, ...]] = tuple
+    """Returns the paths from which haft's programs run code, never writable in a sandbox."""
     modules: str = ""
     """Folder of compiled WebAssembly modules."""
     answered_calls: tuple[Path, ...] = ()
@@ -155,12 +155,13 @@ def _refuse_own(grants: Iterable[Grant], settings: LaunchSettings) -> None:
     for grant in grants:
         if not grant.rights & {"create", "update", "delete"}:
             continue
+        installed = settings.list_installed()
         try:
             own = find_own_file(
                 grant.path,
                 settings.own_paths,
                 linked=settings.definitions,
-                installed=settings.installed,
+                installed=installed,
             )
         except OSError as error:
             raise spawn_failed(
@@ -169,7 +170,7 @@ def _refuse_own(grants: Iterable[Grant], settings: LaunchSettings) -> None:
                 reason="sandbox",
             ) from None
         if own:
-            consequence = "the code of haft" if own in settings.installed else "its rules"
+            consequence = "the code of haft" if own in installed else "its rules"
             remedy = explain_search_path(own, settings.environ)
             raise spawn_failed(
                 f"its access rule for {grant.path} lets it change haft's own {_own_name(own)}, and "

@@ -6,14 +6,13 @@ No sandboxed tool may change them: the next daemon would run the tool's code wit
 from __future__ import annotations
 
 import os
-import shutil
 import site
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
+from types import ModuleType
 
 PROGRAMS = ("haft", "haftd", "haft-askpass")
-_PACKAGES = ("haft", "haftd", "haft_protocol")
 
 
 def find_programs() -> tuple[str, str]:
@@ -40,17 +39,17 @@ def list_installation(environ: Mapping[str, str]) -> Iterator[str]:
     folders = [folder for folder in folders if folder != "/"]
     yield from folders
     yield from _list_modules(folders)
-    yield from _list_data()
+    yield from _list_clients()
     yield sys.executable
     yield f"{sys.prefix}/pyvenv.cfg"
     for program in find_programs():
         for name in PROGRAMS:
             if os.path.exists(path := f"{os.path.dirname(program)}/{name}") and path[0] == "/":  # noqa: PTH110, PTH120
                 yield path
-    for name in PROGRAMS:
-        path = shutil.which(name, path=environ.get("PATH", "")) or ""
-        if path.startswith("/"):
-            yield path
+    for folder in environ.get("PATH", "").split(":"):
+        for name in PROGRAMS:
+            if folder.startswith("/") and os.access(path := f"{folder}/{name}", os.X_OK):
+                yield path
 
 
 def explain_search_path(own: str, environ: Mapping[str, str]) -> str:
@@ -96,24 +95,27 @@ def _list_library_paths(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _list_modules(folders: Iterable[str]) -> Iterator[str]:
-    """Yield the loaded modules, and haft's packages, that lie in none of these folders.
-
-    Import hooks of editable installations find such modules.
-    """
+    """Yield the loaded modules that lie in none of these folders: import hooks of editable
+    installations find such modules."""
     searched = tuple(f"{folder}/" for folder in folders)
+    by_folder: dict[str, list[ModuleType]] = {}
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None) or ""
-        if file.startswith("/") and not file.startswith(searched):
-            yield os.path.dirname(file) if getattr(module, "__path__", None) else file  # noqa: PTH120
-    for name in _PACKAGES:
-        if (spec := find_spec(name)) is not None:
-            yield from spec.submodule_search_locations or ()
+        if file.startswith("/"):
+            by_folder.setdefault(file.rpartition("/")[0], []).append(module)
+    for folder, modules in by_folder.items():
+        if f"{folder}/".startswith(searched):
+            continue
+        for module in modules:
+            yield folder if getattr(module, "__path__", None) else str(module.__file__)
 
 
-def _list_data() -> Iterator[str]:
-    """Yield the folder of systemd's units in a source tree, which `haft setup` writes with commands."""
+def _list_clients() -> Iterator[str]:
+    """Yield the clients' package, of which the daemon loads nothing, and, in a source tree, the folder
+    of systemd's units, which `haft setup` writes with their commands."""
     spec = find_spec("haft")
     for package in (spec and spec.submodule_search_locations) or ():
+        yield package
         source = os.path.dirname(os.path.dirname(package))  # noqa: PTH120
         if not os.path.isdir(f"{package}/systemd") and os.path.isdir(f"{source}/systemd"):  # noqa: PTH112
             yield f"{source}/systemd"
