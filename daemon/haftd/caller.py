@@ -83,7 +83,7 @@ class Caller(msgspec.Struct, eq=False, weakref=True):
     def refusal(self, action: str) -> RpcError:
         """Return the error for an action that this confined caller may not do."""
         if self.confinement is None:
-            raise AssertionError("an unconfined caller is refused nothing")
+            raise AssertionError("the refusal of a caller that is not confined was requested")
         if self.confinement.why == "gone":
             return peer_gone()
         return confined(action, self.confinement.handle, self.confinement.session)

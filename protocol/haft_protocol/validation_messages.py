@@ -57,7 +57,7 @@ def explain_malformed(fault: str, message: bytes) -> str:
     if message.startswith(b"\xef\xbb\xbf"):
         return "it begins with a byte order mark, which JSON on the wire does not have"
     reason = fault.removeprefix("JSON is malformed: ")
-    # After the first half of a surrogate pair msgspec expects the escape of the second, also behind the
+    # After the first half of a surrogate pair msgspec expects the escape of the second, also after the
     # end of the string: then it reports the message as truncated, or an escape without hex digits.
     may_be_half = "truncated" in reason or "hex escape" in reason
     is_whole = message.rstrip().endswith((b"}", b"]"))

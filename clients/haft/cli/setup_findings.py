@@ -80,7 +80,7 @@ def check_units(manager: UserManager) -> Iterator[Finding]:
         contents = unit_contents(manager, service_copy())
     except HaftError:
         return  # This installation could not set a service up.
-    # Unlike a missing file, a missing unit is no finding: the loaded unit is of another folder then, such
+    # Unlike a missing file, a missing unit is not a finding: the loaded unit is of another folder then, such
     # as a package's, and `haft setup` did not write it.
     stale = [path for path, content in contents.items() if read(path) not in (None, content)]
     if stale:

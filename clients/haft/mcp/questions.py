@@ -66,7 +66,7 @@ def read_answer(question: Question, content: object) -> Answer:
     to options; else one value.
 
     Raises `InvalidContent` without a value, or with a value that is none of the options. A value for a
-    boolean or a text is returned unchecked: the daemon checks each answer.
+    boolean or a string is returned unchecked: the daemon checks each answer.
     """
     if not isinstance(content, dict):
         raise InvalidContent("the form was returned without content")

@@ -309,7 +309,7 @@ def fill_headers(
     if secret and any(name.lower() == "range" for name, _ in filled):
         raise HostCallError(
             "denied",
-            "A request with a variable takes no header Range: in a part of a reply haft could not "
+            "A request with a variable must not have the header Range: in a part of a reply haft could not "
             "recognize the variable's value, which it removes.",
         )
     return filled, frozenset(secret)

@@ -241,7 +241,7 @@ class InquiryRouter:
         finally:
             pending.settle(Withdrawn())
         if pending.end is None:
-            raise AssertionError("a settled inquiry has an end")
+            raise AssertionError("the inquiry has no end after `settle`")
         return pending.end
 
     async def _search(self, pending: PendingInquiry, place: Place) -> None:

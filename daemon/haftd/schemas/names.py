@@ -113,7 +113,7 @@ def _find_ambiguous(names: Set[str]) -> set[str]:
 
 
 def _replace(name: str, first: str, rest: str) -> str:
-    """Return the name with `_` for each character outside of `rest`, behind a `_` if it does not begin
+    """Return the name with `_` for each character outside of `rest`, after a `_` if it does not begin
     with one of `first`."""
     replaced = re.sub(f"[^{rest}]", "_", name)
     return replaced if re.match(f"[{first}]", replaced) else f"_{replaced}"
@@ -126,4 +126,4 @@ def _add_suffix(name: str, replaced: str, taken: Set[str]) -> str:
         candidate = f"{replaced[: MAX_LENGTH - digits - 1]}_{digest[:digits]}"
         if candidate not in taken:
             return candidate
-    raise AssertionError("each prefix of the hash is taken by another name")
+    raise AssertionError("every prefix of the hash is taken by another name")

@@ -203,7 +203,7 @@ def _print_until_end(haft: Haft, options: argparse.Namespace, reply: bytes) -> b
     states = [*awaited.completed, *awaited.waiting]
     if not states:
         return reply
-    # `await` returns only the output behind that of `reply`.
+    # `await` returns only the output after the output of `reply`.
     show.write(show.text_of(state))
     return bytes(states[0])
 

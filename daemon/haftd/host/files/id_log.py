@@ -85,7 +85,7 @@ class IdLog:
 
     def _write(self, data: bytes) -> None:
         if self._fd is None:
-            raise AssertionError("the file is opened before a write")
+            raise AssertionError("the log was written before it was opened")
         os.write(self._fd, data)
 
     def _rewrite(self) -> None:

@@ -163,7 +163,7 @@ class LaunchedProcess:
         """Return the next int of the gate's report, in another step of the loop; 0 at its end."""
         report = self._report
         if report is None:
-            raise AssertionError("a start is finished once")
+            raise AssertionError("the start was finished twice")
         read = b""
         has_waited = False
         while len(read) < 4:

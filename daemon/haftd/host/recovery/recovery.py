@@ -39,7 +39,7 @@ from haftd.host.recovery.record import Record
 from haftd.named_tuple import NamedTuple
 
 _PAUSE_S = 0.05
-"""How long new pids are checked between two clean scans: a process may fork and exit behind a scan."""
+"""How long new pids are checked between two clean scans: a process may fork and exit after the scan has passed it."""
 _CHASE_S = 0.1
 """The same after a scan from which a process escaped by its exit: it may have forked."""
 _LOOK_S = 0.001
@@ -60,7 +60,7 @@ class Report(NamedTuple):
     keep: tuple[Record, ...] = ()
     """Records that stay in the journal."""
     unconfirmed: tuple[int, ...] = ()
-    """Pids of perhaps living processes."""
+    """Pids of processes that may still run."""
     spared: tuple[int, ...] = ()
     """Pids of this process and of its ancestors that belong to a handle."""
     killed: int = 0
@@ -431,7 +431,7 @@ class Recovery:
 def _make_record(mark: str, identities: Sequence[Identity]) -> Record:
     """Make a record for processes without one, so that the next recovery looks for them.
 
-    Their session is not known: the first process stands for it.
+    Their session is not known: the first process is recorded in its place.
     """
     first, *others = identities
     tag = ProcessTag.read(mark)

@@ -177,7 +177,7 @@ class Sender:
                         log.info("model not reached", outcome=repr(outcome), again_in=seconds)
                         await self._sleep(seconds)
         if not isinstance(outcome, Received):
-            raise AssertionError("only a received reply is read")
+            raise AssertionError(f"a reply is read after {type(outcome).__name__}")
         try:
             return msgspec.json.decode(outcome.body)
         except (msgspec.DecodeError, RecursionError, ValueError):

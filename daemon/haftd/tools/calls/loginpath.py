@@ -74,7 +74,7 @@ def learn(env: Mapping[str, str], shell: str, timeout_s: float = 3.0) -> str | N
     except OSError:
         return None
     if process.stdout is None:
-        raise AssertionError("Popen has made a pipe")
+        raise AssertionError("the shell was started without a pipe for its output")
     try:
         text = _read(process.stdout.fileno(), time.monotonic() + timeout_s)
     finally:
