@@ -1,6 +1,6 @@
 """Match clients' regular expressions against coming output.
 
-`slice_size` bounds the time of one match, `read_slice` that of the conversion to text. `$` also matches
+`slice_size` bounds the time of one match, `read_slice` the time of the conversion to text. `$` also matches
 at the end of the output so far, for prompts.
 """
 

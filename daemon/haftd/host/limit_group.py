@@ -2,7 +2,7 @@
 
 Version 2: the daemon moves into a child, as a cgroup with controllers below holds no process.
 Version 1: `pids` only, and only without a service manager, as in a container. Events of the limit
-are in files; those of version 1 wake no reader, and are polled.
+are in files; the counts of version 1 wake no reader, and are polled.
 """
 
 from __future__ import annotations

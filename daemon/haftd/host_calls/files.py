@@ -93,7 +93,7 @@ class Pinned(msgspec.Struct, frozen=True):
 
 
 class Files:
-    """File operations of one call, each within `use`. Results are those of docs/mediated-tools.md;
+    """File operations of one call, each within `use`. Results are as in docs/mediated-tools.md;
     each raises `HostCallError`."""
 
     def __init__(self, access: HostAccess) -> None:

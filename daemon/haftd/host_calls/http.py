@@ -76,7 +76,7 @@ async def connect(address: str, port: int) -> trio.abc.Stream:
 
 
 class Http:
-    """Requests of one process. Results are those of docs/mediated-tools.md; each request raises
+    """Requests of one process. Results are as in docs/mediated-tools.md; each request raises
     `HostCallError`."""
 
     def __init__(

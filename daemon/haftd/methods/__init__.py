@@ -3,7 +3,7 @@
 A method (form: `base`) is a function; `table` binds its first parameters, parts of the daemon such
 as `access`, or services, which methods on handles share. Readers share `read`, `conditions`,
 `pattern_wait`, `wait` and `evidence`, approved methods `approval_gate`. A model's calls go through `modelcall` or
-`verbcall`; `model_text` writes their text. `descriptions` awaits those of tools.
+`verbcall`; `model_text` writes their text. `descriptions` awaits the descriptions of tools.
 """
 
 from __future__ import annotations

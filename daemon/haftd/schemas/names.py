@@ -3,7 +3,7 @@
 Characters that a provider does not accept become `_`. Such a tool name always gets a suffix, hashed from
 the original name: the list of tools changes, and a model that knows an exposed name may still use it.
 The properties of a schema are all known at once, so a property gets the suffix only if its name
-without a suffix would be too long or that of a sibling.
+without a suffix would be too long or equal to a sibling's.
 """
 
 from __future__ import annotations

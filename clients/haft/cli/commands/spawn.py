@@ -47,7 +47,7 @@ _END_S = 0.03
 FOLDER_OPTIONS = ("--cwd", "--chdir", "--workdir", "-C", "-w")
 """Options by which env (-C), docker (-w) and others take the folder; haft takes `--root`."""
 VARIABLE_OPTIONS = ("--env", "-e")
-"""Options by which docker takes variables; haft passes on those of the shell."""
+"""Options by which docker takes variables; haft passes on the shell's variables."""
 _COMMAND_TOOL = "run"
 
 _ARGUMENT = re.compile(r"(?P<dashes>--)?(?P<key>[A-Za-z_][\w-]*)(?:=(?P<value>.*))?", re.DOTALL)

@@ -17,7 +17,7 @@ from haftd.host.tree.process_tree import read_commands
 
 
 class Survivors:
-    """Open pidfds of those of `pids` that still live and have the tag `mark`; `close` them."""
+    """Open a pidfd for each of `pids` that still runs and has the tag `mark`; `close` them."""
 
     __slots__ = ("_pidfds",)
 

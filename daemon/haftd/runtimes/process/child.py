@@ -298,7 +298,7 @@ class Child:
     def _cancel_io(self) -> None:
         if not self._is_detached:
             self._is_detached = True
-            # Only once: closed since, the number may be that of another handle's output.
+            # Only once: after the close the number may belong to another handle's output.
             for output in self._outputs:
                 readiness.unwatch(output.fd)
         for scope in self._io:

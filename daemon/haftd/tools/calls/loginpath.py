@@ -57,7 +57,7 @@ def find_login_shell(env: Mapping[str, str], uid: int) -> str:
 
 
 def learn(env: Mapping[str, str], shell: str, timeout_s: float = 3.0) -> str | None:
-    """Return the login shell's PATH with that of `env` appended, or None if the shell prints none. Runs
+    """Return the login shell's PATH with the PATH of `env` appended, or None if the shell prints none. Runs
     the shell, blocks up to `timeout_s`, and kills the processes of its group."""
     if not shell.startswith("/") or shell.rpartition("/")[2] in _NO_SHELLS:
         return None

@@ -140,7 +140,7 @@ def _check(tool: Tool, own: Mapping[str, Any]) -> tuple[dict[str, Any], list[dic
 
 
 def _own_names(tool: Tool) -> set[str]:
-    """Return the names of the tool's own parameters, also those of branches."""
+    """Return the names of the tool's own parameters, including parameters of branches."""
     if {"anyOf", "oneOf", "allOf", "$ref", "then", "else", "dependentSchemas"} & set(
         tool.parameters
     ):

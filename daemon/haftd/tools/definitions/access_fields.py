@@ -62,7 +62,7 @@ def read_policy(
     """Return a definition's policy. A kind without rules grants nothing if `strict` or with a `sandbox`;
     else it is open.
 
-    The rules of `access` are added to those of the sandbox. Raises `InvalidField`.
+    The rules of `access` are added to the sandbox's. Raises `InvalidField`.
     """
     table = access or {}
     base = _BASE if sandbox else AccessPolicy()

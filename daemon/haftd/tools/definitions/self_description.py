@@ -165,7 +165,7 @@ def read_description(tool: Tool, stdout: bytes) -> Tool:
 
 
 def _find_entry(tool: Tool, entries: tuple[Described, ...]) -> Described:
-    """Return the description of this tool among those of the program. Raises `Undescribed`."""
+    """Return the description of this tool from the program's descriptions. Raises `Undescribed`."""
     by_name = {candidate.name: candidate for candidate in entries}
     name = tool.entry or tool.name
     if name in by_name:
@@ -232,7 +232,7 @@ def _mark_required(form: Any) -> Any:
 
 
 def _merge_nested(form: dict[str, Any]) -> dict[str, Any]:
-    """Mark nested properties without a default as required, as those of the top are."""
+    """Mark nested properties without a default as required, like properties of the top."""
     inner = dict(form)
     properties, items = form.get("properties"), form.get("items")
     if isinstance(properties, dict) and not isinstance(form.get("required"), list):

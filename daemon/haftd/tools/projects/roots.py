@@ -86,7 +86,7 @@ def decode_text(file: HashedFile) -> str:
 
 
 def hash_files(files: Iterable[HashedFile | RefusedFile]) -> str:
-    """Return a digest of names and contents, that of `sha256sum` over its own lines."""
+    """Return a digest of names and contents, as `sha256sum` computes it over its own lines."""
     lines = (f"{file.digest}  {file.name}\n" for file in files if isinstance(file, HashedFile))
     return hash_data("".join(lines).encode())
 
