@@ -20,7 +20,7 @@ def why_replaceable(path: str) -> str:
     """Return the reason if another user could replace the file, else the empty string. Raises OSError."""
     for step, facts in steps(path):
         if has_foreign_owner(facts) and facts.st_uid != _read_unmapped_uid():
-            return f"{step} belongs to the user with the number {facts.st_uid}"
+            return f"{step} belongs to the user with uid {facts.st_uid}"
         is_open = stat.S_ISDIR(facts.st_mode) and facts.st_mode & stat.S_IWOTH
         if is_open and not facts.st_mode & stat.S_ISVTX:
             return f"{step} is writable by everybody (`chmod o-w {step}`)"

@@ -121,7 +121,7 @@ def _keys(value: object, secret: bool) -> Input:
     if not isinstance(value, list) or not value:
         raise _invalid('`keys` is an array of key names, such as ["C-c", "Up", "Enter"]')
     if len(value) > _MAX_KEYS:
-        raise _invalid(f"`keys` has at most {_MAX_KEYS} names; use `paste` for a longer text")
+        raise _invalid(f"`keys` must have at most {_MAX_KEYS} names; use `paste` for a longer text")
     for key in value:
         if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY_CHARS:
             raise _invalid(f"each of `keys` must be a key name of 1 to {_MAX_KEY_CHARS} characters")

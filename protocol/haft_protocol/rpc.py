@@ -152,7 +152,7 @@ def read_message(
             parse_error(f"it is nested too deeply: the limit `max_nesting` is {max_nesting}")
         )
     except MemoryError:
-        return ParseFault(parse_error("it takes more memory than there is"))
+        return ParseFault(parse_error("it needs more memory than there is"))
     return ParseFault(invalid_request("a message is an object, or an array of objects"))
 
 
@@ -231,7 +231,7 @@ def _read_element(message: bytes, max_nesting: int, brackets: bytes | None = Non
 
 _ID_RULE = (
     "`id` is an integer of at most 20 digits, a string of at most 256 bytes, or null "
-    "(and left out for a notification)"
+    "(left out for a notification)"
 )
 _VERSION_RULE = '`jsonrpc` must be "2.0"'
 

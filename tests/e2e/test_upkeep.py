@@ -136,7 +136,7 @@ def test_another_processs_socket_is_left_alone_and_the_daemon_exits_when_idle(
         theirs.bind(str(other))
         theirs.listen()
         other.rename(daemon.socket)
-        until(lambda: "it is left alone" in daemon.log_text(), "the log says so")
+        until(lambda: "which is left alone" in daemon.log_text(), "the log says so")
         assert wire.call("fetch", id="sh")["state"] == "running"
         wire.call("abort", id="sh", grace_ms=0)
         assert wire.call("ping") == {"pong": True}

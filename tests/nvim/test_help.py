@@ -33,7 +33,7 @@ def test_an_unknown_word_names_those_that_are_known(editor: Editor) -> None:
     editor.lua("vim.notify = function(text) vim.g.shown = text end")
     editor.command("Haft frob")
     shown = editor.lua("return vim.g.shown")
-    assert shown.startswith('haft: ":Haft frob" is not known; one of: abort, ')
+    assert shown.startswith('haft: ":Haft frob" is unknown; it is one of: abort, ')
 
 
 def test_setup_writes_the_tags_that_neovim_writes(nvim: str, tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ class AwaitingApproval:
             bound_s = None
         if action is not None and not self._is_reported:
             self._is_reported = True
-            # `haft approve` takes the id of a handle, too.
+            # `haft approve` also takes the id of a handle.
             approve = command_for(self._options, f"approve {id}")
             show.line(
                 f"{id}: {subject} awaits approval; decide in another terminal: {approve}; Ctrl-C {end}"

@@ -204,7 +204,7 @@ class OutputMatcher:
         return bool(held)
 
     def _strip_echo(self, text: bytes) -> bytes:
-        """Return the text after the echo, perhaps wrapped; without an echo, all."""
+        """Return the text after the echo, which may be wrapped; without an echo, all."""
         echo, echoed = self._echo, self._echoed
         for place, byte in enumerate(text):
             if echoed == len(echo):

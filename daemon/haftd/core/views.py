@@ -185,7 +185,7 @@ def _stopped_state(
     defer: bool,
 ) -> Stopped:
     termination = handle.termination
-    assert termination is not None, "it has ended"
+    assert termination is not None, "a stopped handle without an outcome"
     is_success = base.error is UNSET
     result: str | UnsetType = UNSET
     content: str | UnsetType = UNSET
@@ -204,7 +204,9 @@ def _stopped_state(
     elif encoded is None and piece.text:
         output = piece.text
     if not termination.is_output and is_success:
-        assert termination.result is not None, "without a failure there is a result"
+        assert termination.result is not None, (
+            "a termination without a failure and without a result"
+        )
         result, total, kept = cut_text(termination.result, max_bytes)
         if kept < total:
             truncated = _truncation(handle, total, kept, save=save)

@@ -121,7 +121,7 @@ class Starter(msgspec.Struct):
         if not tool.is_builtin and resolved.runtime not in self.runtimes:
             raise unsupported_runtime(tool.name, tool.runtime, "this daemon was built without it")
         if resolved.launch.terminal and find_mode(tool, "result") != "unattended":
-            why = "what a terminal shows is seen as it goes, and its definition wants its result reviewed"
+            why = "a terminal's output is visible immediately, and its definition requires a review of its result"
             raise unsupported_runtime(tool.name, "pty", why)
         return args, resolved
 

@@ -96,7 +96,7 @@ class HostCalls:
         try:
             return encode_result(request.id, await self._call(request))
         except HostCallError as error:
-            # A refused redirect is quoted, perhaps with a value put there by the server.
+            # A refused redirect is quoted, and may hold a value that the server put there.
             message = self._redaction.redact_text(error.message)
             return encode_error(request.id, HostCallError(error.kind, message))
         except Exception:

@@ -141,7 +141,7 @@ class Files:
                 "invalid", "`offset` and `length` are 0 or more, `offset` below 2^62."
             )
         if params.length is not None and params.length > MAX_READ:
-            raise HostCallError("too_large", f"One read has {MAX_READ} bytes at most.")
+            raise HostCallError("too_large", f"One read returns at most {MAX_READ} bytes.")
         with (
             self._open_file(params.path, "read", os.O_RDONLY) as (fd, path),
             _explain_errors(path),

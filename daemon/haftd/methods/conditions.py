@@ -155,7 +155,7 @@ class _InputCondition(Condition):
             self._change()
 
     def _take_look_at_once(self, silence_s: float) -> bool:
-        """True for the first output after a silence, and for some that is no whole line, as a
+        """True for the first output after a silence, and for output that ends within a line, as a
         prompt: the process may be at its read."""
         if self.handle.last_output != self._activity:
             return False

@@ -107,7 +107,7 @@ def parse_head(data: bytes) -> Head:
         return Head(method, host, port, "", tuple(fields))
     url = _URL.fullmatch(target)
     if url is None:
-        raise BadRequest("this proxy takes CONNECT, and requests for URLs that begin with http://")
+        raise BadRequest("this proxy serves CONNECT, and requests for URLs that begin with http://")
     host, port = _read_authority(url[1], 80)
     return Head(method, host, port, (url[2] or "/") + (url[3] or ""), tuple(fields))
 

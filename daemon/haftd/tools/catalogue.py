@@ -311,7 +311,7 @@ class Catalogue:
         if seen.digest != digest:
             raise TrustFault("the files have changed since they were shown; review them again")
         if not files:
-            raise TrustFault(f"there is no file in {seen.root}/{FOLDER} that could be")
+            raise TrustFault(f"{seen.root}/{FOLDER} has no file that can be trusted")
         kept = {name: TrustedFile(file.digest, decode_text(file)) for name, file in files.items()}
         self._store().grant(seen.root, TrustedRoot(at, kept))
         self.on_changed()

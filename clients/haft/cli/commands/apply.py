@@ -35,10 +35,10 @@ from ..values import (
 )
 
 EPILOG = """\
-`-` in place of TEXT or ANSWER reads standard input: one line for --line and an answer, else all of
-it. --secret keeps the input out of logs, and with it `-` asks for the text on a terminal, without
-echo: others can read command lines, so TEXT and ANSWER are never secrets. --secret alone asks for the answer to a question that wants a secret. `haft answer ID` answers
-the same questions, and shows them first. A TEXT that begins with a dash is written with an equals
+`-` instead of TEXT or ANSWER reads standard input: one line for --line and for an answer, otherwise
+all of it. --secret keeps the input out of logs, and with it `-` asks for the text on a terminal, without
+echo: others can read command lines, so TEXT and ANSWER are never secrets. --secret alone asks for the answer to a question that asks for a secret. `haft answer ID` answers
+the same questions, and shows them first. A TEXT that begins with a dash needs an equals
 sign: --line=-x.
 
 examples:

@@ -134,7 +134,7 @@ def find_peer(inode: int) -> int | None:
 
 
 def _read_peer_attribute(answer: bytes) -> int | None:
-    """Return the inode in the attribute UNIX_DIAG_PEER; None without one."""
+    """Return the inode in the attribute UNIX_DIAG_PEER, None without the attribute."""
     at = _REPLY.size
     while at + _ATTRIBUTE.size <= len(answer):
         size, name = _ATTRIBUTE.unpack_from(answer, at)

@@ -212,7 +212,7 @@ def read(fd: int) -> Records:
     elif valid_bytes != size and not (
         valid_bytes + len(tail) == size and valid_bytes and _CUT.fullmatch(tail)
     ):
-        reading.problems.append(f"{size - valid_bytes} of {size} bytes were no records")
+        reading.problems.append(f"{size - valid_bytes} of {size} bytes were not records")
     if size and reading.version is None:
         reading.problems.append("it has no version")
     if (reading.version or 0) > VERSION:

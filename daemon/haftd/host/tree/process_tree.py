@@ -106,7 +106,7 @@ class ProcessTree:
         return self._is_over
 
     def left_behind(self) -> dict[int, str]:
-        """Return the command line, by pid, of each living process besides the leader."""
+        """Return the command line, by pid, of each living process except the leader."""
         return read_commands([pid for pid in self.members() if pid != self.leader.pid])
 
     def signal(self, signum: int) -> int:

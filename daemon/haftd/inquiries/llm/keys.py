@@ -57,9 +57,9 @@ def _read_key_file(path: str, descriptor: int) -> str:
     if not stat.S_ISREG(status.st_mode):
         raise NoKey(f"the key file {path} is not a regular file")
     if status.st_uid != os.geteuid():
-        raise NoKey(f"the key file {path} belongs to user {status.st_uid}, it must be yours")
+        raise NoKey(f"the key file {path} belongs to user {status.st_uid}; it must be yours")
     if mode & 0o077:
-        raise NoKey(f"the key file {path} has mode {mode:04o}, others can get at it: chmod 600")
+        raise NoKey(f"the key file {path} has mode {mode:04o}; others can read it: run chmod 600")
     if why := why_replaceable(path):
         raise NoKey(f"the key file {path} could be replaced: {why}")
     data = os.read(descriptor, _MAX_KEY_BYTES)

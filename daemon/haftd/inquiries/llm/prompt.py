@@ -128,7 +128,7 @@ def read_text(inquiry: Inquiry, text: str) -> dict[str, Any]:
     `InvalidAnswer` for another object or none."""
     reply = _read_object(text)
     if not {"answer"} <= set(reply) <= {"answer", "inquiry_id"}:
-        raise InvalidAnswer("it is no object of `inquiry_id` and `answer` alone")
+        raise InvalidAnswer("it is not an object of `inquiry_id` and `answer` alone")
     return {**reply, "answer": _restore_names(inquiry.question, reply["answer"])}
 
 

@@ -38,7 +38,7 @@ def descriptors_exhausted() -> RpcError:
     return limit_exceeded(
         "open_files",
         read_limit(),
-        "haftd serves no more connections now: its file descriptors are used up",
+        "haftd cannot serve more connections now: it has no free file descriptors",
     )
 
 

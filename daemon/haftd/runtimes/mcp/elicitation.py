@@ -100,9 +100,7 @@ def steps(elicitation: Elicitation) -> tuple[Step, ...]:
     schema = elicitation.requested_schema
     properties = schema.get("properties") or {}
     if not isinstance(properties, dict) or len(properties) > _MAX_PROPERTIES:
-        raise Unaskable(
-            f"its form has more than {_MAX_PROPERTIES} properties, or none that are named"
-        )
+        raise Unaskable(f"its form has more than {_MAX_PROPERTIES} properties, or no named ones")
     listed = schema.get("required") or []
     if not isinstance(listed, list):
         raise Unaskable("its form does not list the required properties by name")

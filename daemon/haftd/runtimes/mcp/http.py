@@ -171,7 +171,7 @@ class Endpoint:
                 failure = Disconnected(f"sent a message of more than {MAX_BODY >> 20} MiB")
             case h11.RemoteProtocolError():
                 why = self._redaction.redact_text(str(error))
-                failure = Disconnected(f"speaks no HTTP that can be understood ({why})")
+                failure = Disconnected(f"does not speak valid HTTP ({why})")
             case _ if _is_network(error):
                 failure = Disconnected(f"could not be reached ({_reason(error)})")
             case _:

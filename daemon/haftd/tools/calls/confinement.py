@@ -35,7 +35,7 @@ def make_sandbox(
         return _make_mediated_sandbox(tool, mediated_policy(tool, policy), root)
     if policy is None:
         return None
-    # Absolute and relative rules may lie within each other.
+    # An absolute rule may be within a relative one, and the reverse.
     for _, why in find_unenforceable(policy, runtime, is_unsafe=tool.unsafe):
         raise _make_refusal(tool, why)
     if tool.unsafe:

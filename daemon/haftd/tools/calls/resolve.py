@@ -200,7 +200,7 @@ class _Renderer:
         if "\0" in text:
             raise self._argument_error(
                 _find_holder(self.args, "\0") or key,
-                "it contains a NUL byte, which no argument can have",
+                "it contains a NUL byte, which an argument cannot have",
             )
         try:
             size = len(text.encode())

@@ -75,7 +75,7 @@ def _read_command_table(value: dict[str, Any]) -> Command:
         raise invalid_field("it must name a program", "program")
     args = value.get("args", [])
     if not isinstance(args, list):
-        raise invalid_field("it must be a list", "args")
+        raise invalid_field("it must be an array", "args")
     tail = tuple(_read_word(item, "args", str(at)) for at, item in enumerate(args))
     shell = value.get("shell", False)
     if shell is False:

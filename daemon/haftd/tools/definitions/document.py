@@ -171,7 +171,7 @@ def _find_redirection_fault(path: Path) -> str:
 
 def _find_foreign_write_fault(status: os.stat_result, subject: str) -> str:
     if has_foreign_owner(status):
-        return f"{subject} belongs to the user with the number {status.st_uid}, so it is not read"
+        return f"{subject} belongs to the user with uid {status.st_uid}, so it is not read"
     sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
     if status.st_mode & stat.S_IWOTH and not sticky and not stat.S_ISLNK(status.st_mode):
         return f"{subject} is writable by everybody, so it is not read; `chmod o-w` {subject}"

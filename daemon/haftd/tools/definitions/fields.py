@@ -406,7 +406,9 @@ def find_remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[st
             f"the tool cannot be called: {why}",
         )
     for name in _find_unfit_defaults(tool.parameters):
-        why = f"the parameter `{name}` does not take its own default, which is never filled in"
+        why = (
+            f"the parameter `{name}` does not accept its own default, which is therefore never used"
+        )
         yield ("parameters", name, "default"), why
 
 

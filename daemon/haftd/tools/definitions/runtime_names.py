@@ -69,7 +69,7 @@ def explain_unserved_runtime(runtime: str) -> str:
     if runtime == "wasm":
         return _NO_ENGINE
     *names, last = (f"`{name}`" for name in list_served_names())
-    return f"this version runs {', '.join(names)} and {last} only"
+    return f"this version runs only {', '.join(names)} and {last}"
 
 
 def read_names() -> tuple[str, ...]:

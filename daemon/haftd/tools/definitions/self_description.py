@@ -331,7 +331,7 @@ class Descriptions:
             return f"{reason} ({at})"
         if tool.file.endswith(".py") and reason is not None:
             # A function has no `parameters` that could be added.
-            return f"its file, run for the description, {reason}; mend {at}"
+            return f"its file, run for the description, {reason}; fix {at}"
         lack, remedy = (
             "its definition has no `parameters`",
             f"add `parameters` (`parameters = {{}}` if it takes none) to the definition at {at}",

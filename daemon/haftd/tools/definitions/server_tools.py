@@ -136,7 +136,7 @@ def _merge(tool: Tool, servers: Mapping[str, ServerState], problems: list[Proble
         try:
             return _describe(tool, served)
         except InvalidField as error:
-            why = f"its definition does not fit the server's tool: {error}"
+            why = f"its definition does not match the server's tool: {error}"
         except (SchemaError, RecursionError) as error:
             why = f"the server's schema of the tool {_explain_fault(error)}"
     elif server is None:

@@ -82,7 +82,7 @@ def parse_definitions(file: HashedFile, own: UserTools) -> ParsedFile:
         why = "only the user's own definitions may let processes act for a person"
         problems.append(problem(file.path, f"tools.{name}.may", why, tools.pop(name).line))
     for name in [name for name, tool in tools.items() if find_server(tool) is not None]:
-        why = "only a definition of the user's own is about a tool of a server"
+        why = "only the user's own definitions may describe a server's tool"
         problems.append(problem(file.path, f"tools.{name}.source", why, tools.pop(name).line))
     raw = {}
     shared = [layer for layer in layers if layer.name == "*"]

@@ -235,4 +235,4 @@ def _make_signature(status: os.stat_result | None) -> object:
 
 
 def _explain(error: OSError) -> str:
-    return f"it cannot be read: {error.strerror or 'the system does not say why'}"
+    return f"it cannot be read: {error.strerror or 'the system gave no reason'}"
