@@ -81,14 +81,14 @@ def test_a_tool_that_cannot_run_is_refused_with_the_reason(wire: Wire) -> None:
         wire.call("tools/call", tool="broken", arguments={})
     assert (refused.value.code, refused.value.data["reason"]) == (-32012, "runtime")
     with pytest.raises(
-        Refused, match=r"runs `stdio`, `pty`, `vfs`, .*`sqlite` and `broken` only"
+        Refused, match=r" only `stdio`, `pty`, `vfs`, .*`sqlite` and `broken`"
     ) as refused:
         wire.call("tools/call", tool="chosen", arguments={"how": "mongo"})
     assert refused.value.code == -32014
     problems = {
         problem["key"]: problem["message"] for problem in wire.call("daemon/status")["problems"]
     }
-    assert "of its own" in problems["haft.runtimes.pty"]
+    assert "its own runtime 'pty'" in problems["haft.runtimes.pty"]
     assert "one of stdio, pty, vfs, wasm, sqlite, broken" in problems["tools.unknown.runtime"]
 
 

@@ -223,6 +223,6 @@ def test_a_service_without_its_socket_file_is_repaired(manager: UserManager) -> 
     assert manager.run(*stop).returncode == 0
     assert manager.run("rm", f"{manager.env['XDG_RUNTIME_DIR']}/haft/haftd.sock").returncode == 0
     refused = manager.run("haft", "setup", "service")
-    assert (refused.returncode, "cannot be asked" in refused.stderr) == (2, True)
+    assert (refused.returncode, "cannot be listed" in refused.stderr) == (2, True)
     assert manager.run("haft", "setup", "service", "--yes").returncode == 0
     assert str(answering(manager)) == manager.properties("haftd.service")["MainPID"]
