@@ -285,7 +285,7 @@ def test_invalid_records_are_skipped(alone: Audited) -> None:
         file.write(b'{"at":1,"ev\n[1]\n\xff\n{"event":"\\u001b[2J","client":7,"at":"x"}\n')
     done = run_haft(["audit"], env=alone.daemon.env)
     assert done.returncode == 0 and "\x1b" not in done.stdout
-    assert "passed over 3 lines without a record" in done.stderr and "spawn run: cat" in done.stdout
+    assert "skipped 3 lines without a record" in done.stderr and "spawn run: cat" in done.stdout
 
 
 def test_an_empty_audit_log_is_no_failure(daemon: RunningDaemon) -> None:

@@ -34,4 +34,4 @@ def test_a_daemon_in_a_cache_reports_it(
     main(["status"])
     shown = capsys.readouterr().out
     assert (f"the daemon runs from the cache {tmp_path}/uv" in shown) is is_cached
-    assert (f"cache       {tmp_path}/uv" in shown) is is_cached
+    assert (f"program is in {tmp_path}/uv," in shown) is is_cached
