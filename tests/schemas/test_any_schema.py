@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
 from haftd.schemas import PROVIDERS, Translated, UnsupportedSchema, translate
+from haftd.schemas.intersection import merge
 from haftd.schemas.normalization import normalize
 from haftd.tools.calls.tool_calls import check_arguments
 from haftd.tools.definitions.definition import Tool
@@ -120,6 +121,49 @@ def test_an_answer_accepted_by_a_dialect_is_accepted_or_refused_with_a_path(
                 assert problem["path"] and problem["message"]
             assert not (expression.lossless and fits), f"{provider} said that nothing was lost"
         assert value == before
+
+
+_PARTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"prefixItems": [{"type": ["string"]}]}, {"items": {"type": ["integer"]}}),
+    (
+        {"prefixItems": [{"type": ["string"]}], "items": {"type": ["null"]}},
+        {"prefixItems": [{}, {}]},
+    ),
+    ({"contains": {"type": ["string"]}}, {"minContains": 2}),
+    ({"contains": {"type": ["string"]}}, {"contains": {"type": ["null"]}, "minContains": 2}),
+    ({"additionalProperties": False}, {"patternProperties": {"^a": {}}}),
+    (
+        {"patternProperties": {"^a": {}}, "additionalProperties": {"type": ["string"]}},
+        {"properties": {"b": {"type": ["integer"]}}},
+    ),
+    (
+        {"patternProperties": {"^a": {"minLength": 1}}},
+        {"patternProperties": {"^a": {"maxLength": 2}}},
+    ),
+]
+_VALUES: tuple[Any, ...] = (
+    *(
+        [],
+        ["a"],
+        [1],
+        ["a", 1],
+        [1, "a"],
+        ["a", None],
+        ["a", None, None],
+        ["a", "b"],
+        ["a", "b", None],
+    ),
+    *({}, {"a": 1}, {"a": "x"}, {"a": ""}, {"a": "xyz"}, {"b": 1}, {"b": "x"}),
+)
+
+
+@pytest.mark.parametrize("parts", [*_PARTS, *(parts[::-1] for parts in _PARTS)])
+def test_joined_schemas_take_what_both_take(parts: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    """`items` of one is about the items behind its own `prefixItems`, not behind the other's."""
+    joined = merge(*parts)
+    for value in _VALUES:
+        fits = all(jsonschema_rs.is_valid(part, value) for part in parts)
+        assert jsonschema_rs.is_valid(joined, value) is fits, (value, joined)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

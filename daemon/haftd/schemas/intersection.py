@@ -20,6 +20,10 @@ ANNOTATIONS = frozenset(["description", "title", "default", "examples"])
 _UPPER_BOUNDS = ("maximum", "exclusiveMaximum")
 _LOWER_BOUNDS = ("minimum", "exclusiveMinimum")
 _CONDITION = ("if", "then", "else")
+_CONTAINS = ("contains", "minContains", "maxContains")
+_OBJECT = ("properties", "patternProperties", "additionalProperties")
+_TOGETHER = frozenset(["allOf", "prefixItems", "items", *_CONDITION, *_CONTAINS, *_OBJECT])
+"""Keywords whose meaning depends on others of the same schema, so they are not joined one by one."""
 
 
 def is_never(node: Node) -> bool:
@@ -34,19 +38,19 @@ def merge(left: Node, right: Node) -> Node:
     beside: list[Node] = list(left.get("allOf", ()))
     beside.extend(right.get("allOf", ()))
     for key, value in right.items():
-        if key in ("allOf", "properties", "additionalProperties") or key in _CONDITION:
+        if key in _TOGETHER:
             continue
         if key not in merged:
             merged[key] = value
         elif merged[key] != value or type(merged[key]) is not type(value):
             _join(merged, key, value, beside)
-    if "if" in right:
-        condition = {key: right[key] for key in _CONDITION if key in right}
-        if "if" not in merged:
-            merged.update(condition)
-        elif condition != {key: merged[key] for key in _CONDITION if key in merged}:
-            beside.append(condition)
-    _join_objects(merged, left, right)
+    _join_group(merged, left, right, _CONDITION, beside)
+    _join_group(merged, left, right, _CONTAINS, beside)
+    _join_arrays(merged, left, right)
+    if _lists_other_names(left, right) or _lists_other_names(right, left):
+        _join_group(merged, left, right, _OBJECT, beside)
+    else:
+        _join_objects(merged, left, right)
     if beside:
         merged["allOf"] = beside
     if merged.get("type") == [] or merged.get("enum") == []:
@@ -69,14 +73,53 @@ def _join(merged: Node, key: str, value: Any, beside: list[Node]) -> None:
     elif key == "description":
         if value not in mine:
             merged[key] = f"{mine}\n\n{value}"
-    elif key in ("items", "propertyNames", "unevaluatedItems", "unevaluatedProperties"):
+    elif key in ("propertyNames", "unevaluatedItems", "unevaluatedProperties"):
         merged[key] = merge(mine, value)
-    elif key == "patternProperties":
-        merged[key] = {**mine, **value}
-        for name in mine.keys() & value.keys():
-            merged[key][name] = merge(mine[name], value[name])
     elif key not in ANNOTATIONS and key != "uniqueItems":
         beside.append({key: value})
+
+
+def _join_group(
+    merged: Node, left: Node, right: Node, keys: tuple[str, ...], beside: list[Node]
+) -> None:
+    """Join keywords that count only together; in all groups but `_OBJECT` only beside the first."""
+    mine, other = ({key: node[key] for key in keys if key in node} for node in (left, right))
+    if keys is not _OBJECT:
+        mine, other = (group if keys[0] in group else {} for group in (mine, other))
+    for key in keys:
+        merged.pop(key, None)
+    merged.update(mine or other)
+    if mine and other and mine != other:
+        beside.append(other)
+
+
+def _join_arrays(merged: Node, left: Node, right: Node) -> None:
+    """Join items by position: `items` is about those behind `prefixItems` of the same schema."""
+    first, second = left.get("prefixItems", []), right.get("prefixItems", [])
+    if first or second:
+        merged["prefixItems"] = [
+            merge(_item(left, first, at), _item(right, second, at))
+            for at in range(max(len(first), len(second)))
+        ]
+    further = [node["items"] for node in (left, right) if "items" in node]
+    if further:
+        merged["items"] = merge(further[0], further[1]) if len(further) == 2 else further[0]
+
+
+def _item(node: Node, prefix: list[Node], at: int) -> Node:
+    if at < len(prefix):
+        return prefix[at]
+    return {key: value for key, value in node.get("items", {}).items() if key not in ANNOTATIONS}
+
+
+def _lists_other_names(node: Node, other: Node) -> bool:
+    """True if `additionalProperties` of `node` is about names that `other` lists, and that a joined schema
+    would take out of it: names of other patterns, or any beside patterns of its own."""
+    if "additionalProperties" not in node:
+        return False
+    patterns = node.get("patternProperties", {}).keys()
+    names = other.get("properties", {}).keys() - node.get("properties", {}).keys()
+    return bool(other.get("patternProperties", {}).keys() - patterns or (patterns and names))
 
 
 def _join_objects(merged: Node, left: Node, right: Node) -> None:
@@ -91,6 +134,10 @@ def _join_objects(merged: Node, left: Node, right: Node) -> None:
             properties[name] = merge(mine, second.get(name, _additional(right)))
     if "properties" in left or "properties" in right:
         merged["properties"] = properties
+    first, second = left.get("patternProperties", {}), right.get("patternProperties", {})
+    if first or second:
+        both = {name: merge(first[name], second[name]) for name in first.keys() & second.keys()}
+        merged["patternProperties"] = {**first, **second, **both}
     more = [
         node["additionalProperties"] for node in (left, right) if "additionalProperties" in node
     ]
