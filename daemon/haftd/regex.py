@@ -45,6 +45,32 @@ def compile_expression(text: str, *, within_lines: bool = False) -> Pattern:
         raise invalid(error, added=_LINES) from None
 
 
+def find_match(
+    pattern: Pattern, text: bytes, pos: int, carried: int | None = None
+) -> tuple[int, int] | None:
+    """Return the range of the first match from `pos` on.
+
+    With `carried`, more output follows the text, and the text from the offset `carried` on is searched
+    again with it: a match that begins before, and reaches the end, counts if it needs neither a line
+    end nor a word boundary there.
+    """
+    match = pattern.search(text, pos)
+    if match is None:
+        return None
+    begin, end = match.start(), match.end()
+    if carried is None or end < len(text) or begin >= carried:
+        return begin, end
+    # The byte 0xFF is in no UTF-8: `.` and classes do not match it.
+    is_in_word = text[-1:].isalnum() or text.endswith(b"_")
+    match = pattern.search(text + (b"_\xff" if is_in_word else b"\xff"), pos)
+    return None if match is None else (match.start(), min(match.end(), len(text)))
+
+
+def is_undecided(match: tuple[int, int], text: bytes, carried: int | None) -> bool:
+    """Return True if a match of `find_match` is to be searched again with the output behind the text."""
+    return carried is not None and match[0] >= carried and match[1] == len(text)
+
+
 @lru_cache(maxsize=32)
 def _compile(text: str, within_lines: bool) -> Pattern:
     options = re2.Options()

@@ -23,6 +23,8 @@ PATTERNS = [
 ]  # fmt: skip
 MATCHED = ["needle", "b", "aéc", "abbc", "a\nb", "x\n\nb", "é≤", "xb", "aaa", "\n$ ", "abC", "c\n"]
 """Texts that are matched by one pattern each, and may be by others."""
+ENDS = ["c$", "ab\\b", "ab\\B", "[^x]$", "$", "x+", "(?s)a.*c$", "ab?\\z"]
+"""Patterns for which the end of a text counts."""
 TEXTS = st.lists(
     st.text(st.sampled_from("abcx $\né≤"), max_size=30) | st.sampled_from(MATCHED), max_size=6
 ).map("".join)
@@ -79,6 +81,90 @@ def test_pieces_give_the_same_match_as_the_whole(text: str, cuts: list[int], nam
         begin, end = watch.match_range
         assert begin == whole.start()
         assert end <= whole.end() and re.fullmatch(f"(?m){name}", data[begin:end].decode())
+
+
+@settings(deadline=None)
+@given(
+    text=TEXTS,
+    sizes=st.lists(st.integers(0, 20), max_size=20),
+    name=st.sampled_from(PATTERNS + ENDS),
+)
+@example("cx", [1], "c$")
+@example("abx", [2], "ab\\b")
+@example("ab ", [2], "ab\\B")
+@example("xxb", [1], "x+")
+@example("\n\nc", [1], "$")
+def test_slices_of_known_output_give_the_same_match_as_the_whole(
+    text: str, sizes: list[int], name: str
+) -> None:
+    """The end of a slice is not the end of the output."""
+    data = text.encode()
+    pattern = compile_pattern(name)
+    watch = OutputMatcher(pattern)
+    spool = make()
+    spool.append(data)
+    steps = iter([*sizes, *[watch.size] * 3])
+    while watch.match_range is None and watch.has_unread(spool):
+        part = watch.next_text(spool, next(steps))
+        watch.take(part, part.search(), spool)
+    whole = pattern.search(data) if data else None
+    assert watch.match_range == (None if whole is None else (whole.start(), whole.end()))
+
+
+@pytest.mark.parametrize("line", [b"<p>item 1423</p>\n", b"<p>item 1423</p>"])
+@pytest.mark.parametrize("name", ["[0-9]$", r"item \d+$", r"142\b", r"(?s)<p>.*\d$"])
+def test_the_cut_of_a_slice_is_not_a_line_end(line: bytes, name: str) -> None:
+    """The sizes leave each byte of a line at the end of a slice once, also of lines that are too long to carry."""
+    spool = make(memory=1 << 20)
+    spool.append(line * 3_000 if line.endswith(b"\n") else line * 20_000)
+    for size in (387, 41_666):
+        watch = OutputMatcher(compile_pattern(name))
+        while watch.has_unread(spool):
+            text = watch.next_text(spool, size)
+            assert not watch.take(text, text.search(), spool)
+    spool.append(b"item 142")
+    while watch.match_range is None and watch.has_unread(spool):
+        scan(watch, spool)
+    assert watch.match_range is not None and watch.match_range[1] == spool.end
+
+
+@pytest.mark.parametrize("name", ["<p>.*", r"(?s)<p>.*", r"<p>.*\d"])
+def test_a_match_that_is_longer_than_the_carried_text_is_found(name: str) -> None:
+    spool = make(memory=1 << 20)
+    spool.append(b"<p>" + b"7" * 500_000)
+    watch, steps = OutputMatcher(compile_pattern(name)), 0
+    while watch.match_range is None:
+        text = watch.next_text(spool, 20_000)
+        watch.take(text, text.search(), spool)
+        steps += 1
+    assert watch.match_range[0] == 0 and steps <= 4
+
+
+@pytest.mark.parametrize(
+    "rest", [b"\x1b[m", b"\x1b]0;title\x07", b"\x1b]52;;" + b"x" * 9_000 + b"\x07"]
+)
+def test_a_prompt_matches_before_sequences_that_are_not_shown(rest: bytes) -> None:
+    spool = make(memory=1 << 16)
+    spool.append(b"out $ and more\n$ " + rest)
+    watch = OutputMatcher(compile_pattern(r"^\$ $"))
+    while watch.match_range is None and watch.has_unread(spool):
+        text = watch.next_text(spool, 17)
+        watch.take(text, text.search(), spool)
+    assert watch.match_range is not None
+
+
+def test_a_line_without_end_is_searched_in_linear_time() -> None:
+    """Its text is carried within bounds, though each slice ends with a match that more output may change."""
+    spool = make(memory=1 << 22)
+    spool.append(b"7" * 2_000_000)
+    for name in ("[0-9]$", r"x|\d\b", "$", r"7+\z"):
+        watch, searched = OutputMatcher(compile_pattern(name)), 0
+        while watch.has_unread(spool) and watch.match_range is None:
+            text = watch.next_text(spool, watch.size)
+            searched += len(text.text)
+            watch.take(text, text.search(), spool)
+        assert watch.match_range is not None and watch.match_range[1] == spool.end
+        assert searched <= 2 * spool.end
 
 
 def test_a_prompt_matches_at_the_end_of_the_output_so_far() -> None:
@@ -245,6 +331,17 @@ def test_a_long_echo_is_looked_at_once_and_blanks_are_none_without_end(typed: by
     assert not feed(watch, b"z\n") and feed(watch, b"y")
 
 
+def test_output_in_which_an_echo_is_sought_is_read_in_small_slices() -> None:
+    """Each byte is compared in Python."""
+    spool = make(memory=1 << 20)
+    spool.append(b"x" * 100_000 + b"\ny")
+    watch = OutputMatcher(compile_pattern("y"), echo=b"x" * 50_000)
+    while watch.has_unread(spool) and watch.offset < 50_000:
+        before = watch.offset
+        scan(watch, spool)
+        assert watch.offset - before <= 16_384
+
+
 def test_output_with_control_characters_is_converted_in_small_slices() -> None:
     spool = make(memory=1 << 21)
     spool.append(b"x" * 300_000 + b"\x1b[1m" * 100_000)
@@ -253,5 +350,5 @@ def test_output_with_control_characters_is_converted_in_small_slices() -> None:
         data, end = read_slice(spool, at, 262_144, spool.end)
         sizes.append(len(data))
         at = end
-    assert sizes[0] == 262_144 and set(sizes[4:-1]) == {16_384}
+    assert sizes[0] == 262_144 and set(sizes[1:-1]) == {16_384}
     assert sum(sizes) == spool.end

@@ -101,6 +101,15 @@ def test_a_line_of_several_slices_is_found_once() -> None:
     assert [cursor for cursor, _ in matches] == [0, 900_019] and not more
 
 
+@pytest.mark.parametrize("pattern", ["0$", "^0", r"\b0", r"0\b", "^$"])
+def test_the_cut_of_a_long_line_is_not_its_end(pattern: str) -> None:
+    spool = make(memory=1 << 21)
+    spool.append(b"x" + b"0" * 1_000_000 + b"x\n0\n")
+    matches, more = search(spool, pattern, 10)
+    assert [line for _, line in matches] == ([] if pattern == "^$" else ["0"]) and not more
+    assert len(search(spool, "0+|y", 10)[0]) == 2
+
+
 def test_the_beginning_and_the_kept_stretch_are_both_searched() -> None:
     spool = make(memory=20_000)
     for n in range(20_000):

@@ -468,6 +468,17 @@ def test_a_search_is_bounded(files: Opener, root: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("pattern", ["0$", "^0", r"\b0", r"0\b"])
+def test_the_cut_of_a_long_line_is_not_its_end(
+    files: Opener, root: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    monkeypatch.setattr("haftd.host_calls.search._PIECE", 8)
+    (root / "open/file").write_text("x" + "0" * 200 + "x\n0\n")
+    assert grepped(files(ALL), pattern=pattern, path="open")["matches"] == [
+        {"path": "open/file", "line": 2, "text": "0"}
+    ]
+
+
 def test_a_search_numbers_lines_across_pieces(
     files: Opener, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

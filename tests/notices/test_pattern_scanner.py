@@ -132,6 +132,47 @@ def test_a_line_split_by_slices_is_matched_whole(line: str) -> None:
         assert len(looked(scan)) == 1, cut
 
 
+@pytest.mark.parametrize("name", ["[0-9]$", r"item \d+$", r"142\b"])
+@pytest.mark.parametrize("is_complete", [False, True])
+def test_the_cut_of_a_slice_is_not_a_line_end(name: str, is_complete: bool) -> None:
+    for line in (b"<p>item 1423</p>\n", b"<p>item 1423</p>"):
+        target = handle(name)
+        scan = PatternScanner(target)
+        target.append_output(line * 2_000, 0.0)
+        if is_complete:
+            stop(target)
+        while scan.has_unread:
+            part = scan.read(387)
+            assert part is None or not scan.take(part, part.find_matches())
+    if not is_complete:
+        target.append_output(b"item 142", 0.0)
+        assert [match[0] for match in looked(scan)] == [name]
+
+
+@pytest.mark.parametrize("rest", [b"\x1b[m", b"\x1b]52;;" + b"x" * 9_000 + b"\x07"])
+def test_a_prompt_is_found_before_sequences_that_are_not_shown(rest: bytes) -> None:
+    target = handle(r"\$$")
+    scan = PatternScanner(target)
+    target.append_output(b"out\n$" + rest, 0.0)
+    found = []
+    while scan.has_unread:
+        part = scan.read(5)
+        found += [] if part is None else scan.take(part, part.find_matches())
+    assert [match.line for match in found] == ["$"]
+
+
+def test_a_long_unfinished_line_begins_once() -> None:
+    target = handle("^b")
+    scan = PatternScanner(target)
+    target.append_output(b"a" + b"b" * 300_000, 0.0)
+    assert looked(scan) == []
+    for _ in range(20):
+        target.append_output(b"b" * 1_000, 0.0)
+        assert looked(scan) == []
+    target.append_output(b"\nb", 0.0)
+    assert looked(scan) == [("^b", "b")]
+
+
 def test_output_dropped_by_the_spool_is_skipped() -> None:
     target = handle("error", memory=4_096)
     scan = PatternScanner(target)

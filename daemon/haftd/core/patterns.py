@@ -1,7 +1,8 @@
 """Match clients' regular expressions against coming output.
 
 `slice_size` bounds the time of one match, `read_slice` the time of the conversion to text. `$` also matches
-at the end of the output so far, for prompts.
+at the end of the output so far, for prompts; the end of a slice is not such an end: a match there is searched
+again together with the output behind the slice.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 from haft_protocol.errors import invalid_params, shown
 from haft_protocol.patterns import InvalidPattern
 from haftd.lazy_pattern import lazy_pattern
-from haftd.regex import Pattern, compile_expression
+from haftd.regex import Pattern, compile_expression, find_match, is_undecided
 
 from .spool import Spool
 from .text import STRIPPED, Rendering, shown_end
@@ -77,12 +78,19 @@ class Text(msgspec.Struct, frozen=True, gc=False):
     pattern: Pattern
     text: bytes
     context: int
+    keep: int
+    """Offset from which the text is searched again with more output, if it has no match."""
+    has_more: bool
+    """Output follows the text."""
+
+    @property
+    def carried(self) -> int | None:
+        return self.keep if self.has_more else None
 
     def search(self) -> tuple[int, int] | None:
         """Return the first match. Takes a tenth of a second at worst, without the interpreter's lock, and
         can run in a thread."""
-        match = self.pattern.search(self.text, self.context)
-        return None if match is None else (match.start(), match.end())
+        return find_match(self.pattern, self.text, self.context, self.carried)
 
 
 class OutputMatcher:
@@ -103,6 +111,7 @@ class OutputMatcher:
         "_lines",
         "_pattern",
         "_rendering",
+        "_undecided",
         "_unsearched",
         "match_range",
         "offset",
@@ -129,6 +138,8 @@ class OutputMatcher:
         """Bytes of the echo in `_held`."""
         self._held = bytearray()
         self._unsearched = b""
+        self._undecided = False
+        """The carried text ends with a match, to be searched again."""
         self._pattern = pattern
         self._lines = _MAY_CROSS_LINES.search(pattern.pattern[4:]) is None
         self._limit = min(65_536 if self._lines else 16_384, self.size)
@@ -143,8 +154,9 @@ class OutputMatcher:
 
     @property
     def has_unsearched(self) -> bool:
-        """True if text was read that no `next_text` has returned."""
-        return bool(self._unsearched)
+        """True if text was read that no `next_text` has returned, or has a match at its end that the output
+        behind it decides on."""
+        return bool(self._unsearched) or self._undecided
 
     def has_unread(self, spool: Spool) -> bool:
         if self.has_unsearched:
@@ -157,7 +169,11 @@ class OutputMatcher:
         if not self._unsearched:
             self._read(spool, size)
         text, self._unsearched = self._unsearched[:size], self._unsearched[size:]
-        return Text(self._pattern, self._carried + text, self._context)
+        self._undecided = False
+        text = self._carried + text
+        keep = text.rfind(b"\n") + 1 if self._lines else 0
+        keep = max(keep, self._context, len(text) - self._limit)
+        return Text(self._pattern, text, self._context, keep, self.has_unread(spool))
 
     def _read(self, spool: Spool, size: int) -> None:
         if spool.start > self.offset:
@@ -179,8 +195,9 @@ class OutputMatcher:
         self.offset = stop
 
     def take(self, text: Text, match: tuple[int, int] | None, spool: Spool | None = None) -> bool:
-        """Take the first match of the last text, if any; return True for one."""
-        if match is not None:
+        """Take the first match of the last text, if any; return True for one that no more output can change."""
+        self._undecided = match is not None and is_undecided(match, text.text, text.carried)
+        if match is not None and not self._undecided:
             stop = self.offset - len(self._unsearched)
             begin, end = (len(text.text) - at for at in match)
             if spool is None:
@@ -189,11 +206,8 @@ class OutputMatcher:
                 self.match_range = spool.strings.back(stop, begin), spool.strings.back(stop, end)
             self._carried = b""
             return True
-        carried = text.text
-        keep = carried.rfind(b"\n") + 1 if self._lines else 0
-        keep = max(keep, text.context, len(carried) - self._limit)
-        self._context = min(keep, 1)
-        self._carried = carried[keep - self._context :]
+        self._context = min(text.keep, 1)
+        self._carried = text.text[text.keep - self._context :]
         return False
 
     def release_echo(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from haftd.regex import Pattern
+from haftd.regex import Pattern, find_match
 
 from .patterns import read_slice, slice_size
 from .spool import Spool
@@ -65,28 +65,34 @@ class LineMatch(msgspec.Struct, frozen=True, gc=False):
 
 class Slice(msgspec.Struct, frozen=True, gc=False):
     """Part of the output from `offset` on: `raw` without long control strings, `text` as rendered. At
-    most `count` of its lines are matched in one step."""
+    most `count` of its lines are matched in one step. A slice of a long line follows the byte `before`, and
+    `is_cut` if the line goes on behind it."""
 
     pattern: Pattern
     offset: int
     raw: bytes
     text: bytes
     count: int
+    before: bytes
+    is_cut: bool
 
 
 def match_lines(part: Slice) -> list[LineMatch]:
     """Return the first matching lines of the slice, in order. Takes a tenth of a second at worst, without
     the interpreter's lock."""
-    pattern, text, pos = part.pattern, part.text, 0
+    pattern, text, shift = part.pattern, part.before + part.text, len(part.before)
+    pos = shift
+    carried = len(text) + 1 if part.is_cut else None
     lines: list[LineMatch] = []
     while pos < len(text) and len(lines) < part.count:
-        match = pattern.search(text, pos)
-        if match is None or (match.start() == len(text) and text.endswith(b"\n")):
+        match = find_match(pattern, text, pos, carried)
+        if match is None or (match[0] == len(text) and text.endswith(b"\n")):
             break
-        begin = text.rfind(b"\n", 0, match.start()) + 1
-        end = text.find(b"\n", match.start())
-        pos = end + 1 if end >= 0 else len(text) + 1
-        lines.append(LineMatch(begin, end, match.start(), match.end()))
+        match_start, match_end = (at - shift for at in match)
+        begin = part.text.rfind(b"\n", 0, match_start) + 1
+        end = part.text.find(b"\n", match_start)
+        pos = shift + end + 1 if end >= 0 else len(text) + 1
+        lines.append(LineMatch(begin, end, match_start, match_end))
     return lines
 
 
@@ -96,6 +102,7 @@ class Search:
 
     __slots__ = (
         "_at",
+        "_before",
         "_budget",
         "_limit",
         "_line",
@@ -130,6 +137,8 @@ class Search:
         """Offset of the next slice."""
         self._line = 0
         """Offset of the line in which the slice begins."""
+        self._before = b""
+        """Last byte of the slice before, in the same line."""
         self._stop = spool.end
 
     def read(self) -> Slice | None:
@@ -144,6 +153,7 @@ class Search:
             if end == at:
                 # The kept stretch resumes in the middle of the output.
                 self._at = self._line = spool.start
+                self._before = b""
                 return self.read()
         else:
             data, end = read_slice(spool, at, self._size, stop)
@@ -156,8 +166,11 @@ class Search:
             if len(whole) < len(data):
                 data, end = whole, strings.offset_of(at, len(whole))
         self._at = end
+        before, text = self._before, self._rendering.plain(data)
+        self._before = b"" if data.endswith(b"\n") else text[-1:] or before
+        is_cut = bool(self._before) and strings.length(end, stop) > 0
         count = min(_MAX_STEP_MATCHES, self._limit - len(self.matches) + 1)
-        return Slice(self._pattern, at, data, self._rendering.plain(data), count)
+        return Slice(self._pattern, at, data, text, count, before, is_cut)
 
     def take(self, part: Slice, lines: list[LineMatch]) -> None:
         """Take the matching lines of the slice that was read last."""
@@ -175,6 +188,7 @@ class Search:
         is_cut = len(lines) == part.count and lines[-1].end >= 0
         if is_cut and (next_line := raw.find(b"\n", start) + 1):
             self._at = self._line = strings.offset_of(at, next_line)
+            self._before = b""
             return
         last = raw.rfind(b"\n")
         if last >= 0:

@@ -14,7 +14,7 @@ import msgspec
 
 from haft_protocol.patterns import InvalidPattern
 from haftd.host.files import beneath
-from haftd.regex import Pattern, compile_expression
+from haftd.regex import Pattern, compile_expression, find_match
 
 from .decisions import join_root
 from .files import Files, find_kind, is_text
@@ -127,30 +127,47 @@ class Search:
         return "time" if self._is_over() or time.monotonic() > self._until else ""
 
     def _search_file(self, fd: int, path: str, pattern: Pattern) -> str:
-        offset, number, rest = 0, 1, b""
+        offset, number, rest, before = 0, 1, b"", b""
         while offset < _MAX_FILE and (data := os.pread(fd, _PIECE, offset)):
             if offset == 0 and b"\0" in data[:8192]:
                 return ""
             offset += len(data)
             self._bytes += len(data)
             lines, end, rest = (rest + data).rpartition(b"\n")
-            if not end and len(rest) > _PIECE:  # a cut line
+            is_cut = not end and len(rest) > _PIECE
+            if is_cut:
                 lines, rest = rest, b""
+            piece = lines + end
             if (
-                why := self._search_lines(lines + end, path, number, pattern)
+                why := self._search_lines(
+                    before + piece, path, number, pattern, len(before), is_cut=is_cut
+                )
                 or self._find_timeout()
             ):
                 return why
             number += lines.count(b"\n") + len(end)
-        return self._search_lines(rest, path, number, pattern)
+            if piece:
+                before = piece[-1:] if is_cut else b""
+        return self._search_lines(before + rest, path, number, pattern, len(before))
 
-    def _search_lines(self, data: bytes, path: str, number: int, pattern: Pattern) -> str:
-        at, counted = 0, 0
-        while at < len(data) and (match := pattern.search(data, at)) is not None:
-            begin = data.rfind(b"\n", 0, match.start()) + 1
+    def _search_lines(
+        self,
+        data: bytes,
+        path: str,
+        number: int,
+        pattern: Pattern,
+        pos: int = 0,
+        *,
+        is_cut: bool = False,
+    ) -> str:
+        """Search `data` from `pos` on; if it `is_cut`, its last line goes on."""
+        at, counted = pos, 0
+        carried = len(data) + 1 if is_cut else None
+        while at < len(data) and (match := find_match(pattern, data, at, carried)) is not None:
+            begin = max(pos, data.rfind(b"\n", 0, match[0]) + 1)
             if begin == len(data):
                 break  # no line follows the last line end
-            end = data.find(b"\n", match.start())
+            end = data.find(b"\n", match[0])
             end = len(data) if end < 0 else end
             number += data.count(b"\n", counted, begin)
             counted = begin

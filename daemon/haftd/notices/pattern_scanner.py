@@ -19,7 +19,7 @@ from haftd.core.text import shown_end
 from haftd.core.views import printable
 from haftd.matching import Matching
 from haftd.notice_settings import NoticePattern
-from haftd.regex import Pattern, compile_expression
+from haftd.regex import Pattern, compile_expression, find_match, is_undecided
 
 _MAX_SLICE = 65_536
 """Bytes."""
@@ -101,14 +101,17 @@ class PatternMatches:
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """Output from `start` to `stop`, its `text` behind the unfinished line before; `reported` are the
-    patterns that this line has matched."""
+    """Output from `start` to `stop`, its `text` behind the unfinished line before, searched from `context`
+    on; `reported` are the patterns that this line has matched. With `has_more` output follows, and decides on a match that
+    reaches the end of the text."""
 
     patterns: tuple[tuple[NoticePattern, Pattern], ...]
     text: bytes
+    context: int
     start: int
     stop: int
     reported: frozenset[str]
+    has_more: bool
 
     def find_matches(self) -> list[MatchedLine]:
         """Return the matches of each pattern. Takes a tenth of a second at worst, and can run in a
@@ -124,21 +127,25 @@ class Slice(msgspec.Struct, frozen=True):
         text = self.text
         base = self.stop - len(text)
         last = text.rfind(b"\n") + 1
+        carried = _carried_from(text) if self.has_more else None
         # A match is not repeated when its unfinished line grows.
-        pos = 0
+        pos = self.context
         if watched.name in self.reported:
             first = text.find(b"\n")
             pos = len(text) + 1 if first < 0 else first + 1
         while pos < len(text):
-            match = pattern.search(text, pos)
-            if match is None or (match.start() == len(text) and last == len(text)):
+            match = find_match(pattern, text, pos, carried)
+            if match is None or is_undecided(match, text, carried):
                 break
-            begin = text.rfind(b"\n", 0, match.start()) + 1
-            end = text.find(b"\n", match.end())
+            match_start, match_end = match
+            if match_start == len(text) and last == len(text):
+                break
+            begin = text.rfind(b"\n", 0, match_start) + 1
+            end = text.find(b"\n", match_end)
             end = len(text) if end < 0 else end
             is_enough = len(matches) + 1 >= _MAX_SLICE_MATCHES
-            line = _cut_line(text[begin:end], match.start() - begin, match.end() - begin)
-            matches.append(MatchedLine(watched, line, base + match.end(), is_enough))
+            line = _cut_line(text[begin:end], match_start - begin, match_end - begin)
+            matches.append(MatchedLine(watched, line, base + match_end, is_enough))
             pos = end + 1
             if is_enough:
                 break
@@ -148,7 +155,16 @@ class Slice(msgspec.Struct, frozen=True):
 class PatternScanner:
     """Scans the output of a handle: `read`, `Slice.find_matches` and `take` in turn."""
 
-    __slots__ = ("_carried", "_handle", "_patterns", "_reported", "_size", "matching", "offset")
+    __slots__ = (
+        "_carried",
+        "_context",
+        "_handle",
+        "_patterns",
+        "_reported",
+        "_size",
+        "matching",
+        "offset",
+    )
 
     def __init__(self, handle: Handle) -> None:
         """Compile the patterns; raises `InvalidPattern`, never for a loaded definition."""
@@ -163,6 +179,8 @@ class PatternScanner:
         self._size = max(1_024, min(_MAX_SLICE, share))
         self._carried = b""
         """The unfinished last line, or its end."""
+        self._context = 0
+        """Bytes of `_carried` before the text to search: 1 in the middle of a line, for `^`."""
         self._reported: set[str] = set()
         """Patterns matched in the unfinished line."""
         self.offset = 0
@@ -188,11 +206,11 @@ class PatternScanner:
         `has_unread`."""
         spool, rendering = self._handle.spool, self._handle.rendering
         if spool.start > self.offset:
-            self.offset, self._carried = spool.start, b""
+            self.offset, self._carried, self._context = spool.start, b"", 0
             self._reported.clear()
         start, strings = self.offset, spool.strings
         data, stop = read_slice(spool, start, min(size, self._size), spool.end)
-        if not data:
+        if not data and not self._carried:
             # The spool was closed, or the slice is one long control string.
             self.offset = stop
             return None
@@ -202,7 +220,15 @@ class PatternScanner:
                 data, stop = whole, strings.offset_of(start, len(whole))
         self.offset = stop
         text = self._carried + rendering.plain(data)
-        return Slice(self._patterns, text, start, stop, frozenset(self._reported))
+        return Slice(
+            self._patterns,
+            text,
+            self._context,
+            start,
+            stop,
+            frozenset(self._reported),
+            self.has_unread,
+        )
 
     def take(self, part: Slice, matches: list[MatchedLine]) -> list[MatchedLine]:
         """Take the matches of the slice that was read last; return them in order."""
@@ -222,7 +248,14 @@ class PatternScanner:
         start = self.offset - len(text) + begin
         if begin < len(text):
             self._reported.update(match.pattern.name for match in matches if match.end > start)
-        self._carried = text[max(begin, len(text) - _MAX_CARRIED_LINE) :]
+        keep = _carried_from(text)
+        if begin or keep:
+            self._context = min(keep - begin, 1)
+        self._carried = text[keep - self._context if keep else 0 :]
+
+
+def _carried_from(text: bytes) -> int:
+    return max(text.rfind(b"\n") + 1, len(text) - _MAX_CARRIED_LINE)
 
 
 def _cut_line(line: bytes, start: int, end: int) -> str:
