@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 
 import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
 
 from haftd import matching
-from haftd.matching import Matching
+from haftd.matching import Matching, Turn
+from tests.patience import PATIENCE_S
 
 
 class Clock:
@@ -61,5 +64,78 @@ def test_slow_patterns_share_the_time_of_the_loop(clock: Clock) -> None:
 
 async def test_a_text_in_a_thread_is_measured_too() -> None:
     costly = Matching(4_000)
-    thread = await costly.match_in_thread(threading.get_ident, 1_000)
+    async with Turn(Client()) as turn:
+        thread = await costly.match_in_thread(turn, threading.get_ident, 1_000)
     assert thread != threading.get_ident() and costly.used_s > 0
+
+
+def test_the_time_of_a_short_text_says_nothing_of_a_long_one(clock: Clock) -> None:
+    """The call itself takes microseconds."""
+    matching = Matching(10)
+    matching.match(lambda: clock.match(0.00002), 1)
+    assert matching.loop_size() == 25_000
+
+
+def test_texts_of_a_moment_use_up_no_time_of_the_loop(clock: Clock) -> None:
+    matching = Matching(10)
+    for _ in range(1_000):
+        matching.match(lambda: clock.match(0.00009), 25_000)
+    assert Matching(10).loop_size() == 25_000
+
+
+class Client:
+    """A caller; only its identity counts."""
+
+
+class Held:
+    """Work that waits for `go` in its thread."""
+
+    def __init__(self) -> None:
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def __call__(self) -> None:
+        self.begun.set()
+        assert self.go.wait(PATIENCE_S)
+
+    async def wait_begun(self) -> None:
+        assert await trio.to_thread.run_sync(self.begun.wait, PATIENCE_S)
+
+
+async def match(client: object, work: Held) -> None:
+    async with Turn(client) as turn:
+        await Matching(4_000).match_in_thread(turn, work, 1_000)
+
+
+async def test_two_texts_at_a_time_are_matched_in_threads() -> None:
+    works, clients = [Held() for _ in range(4)], [Client() for _ in range(4)]
+    default = trio.to_thread.current_default_thread_limiter()
+    async with trio.open_nursery() as nursery:
+        for client, work in zip(clients, works, strict=True):
+            nursery.start_soon(match, client, work)
+        await wait_all_tasks_blocked()
+        assert default.borrowed_tokens == 0, "other work has threads of its own"
+        assert matching._threads().borrowed_tokens == 2
+        for work in works:
+            work.go.set()
+    assert all(work.begun.is_set() for work in works)
+
+
+async def test_the_thread_of_a_cancelled_call_keeps_the_turn_of_its_client() -> None:
+    client, abandoned, queued, following, other = Client(), Held(), Held(), Held(), Held()
+    async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as cancelled:
+            cancelled.start_soon(match, client, abandoned)
+            await abandoned.wait_begun()
+            cancelled.start_soon(match, client, queued)
+            await wait_all_tasks_blocked()
+            cancelled.cancel_scope.cancel()
+        nursery.start_soon(match, client, following)
+        await wait_all_tasks_blocked()
+        assert matching._threads().borrowed_tokens == 1, "of the abandoned text"
+        other.go.set()
+        await match(Client(), other)
+        assert not following.begun.is_set()
+        abandoned.go.set()
+        await following.wait_begun()
+        following.go.set()
+    assert not queued.begun.is_set()

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import trio
-
-from haftd.client_locks import ClientLocks
 
 T = TypeVar("T")
 
@@ -32,9 +31,8 @@ _CREDIT_SHARE = 0.1
 
 _limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("matching")
 """Limit of a run: a thread that outlives its run gives nothing back."""
-turns = ClientLocks()
-"""To be held from the reading of a text to the end of its thread: each client has one text at a time in the
-queue for threads."""
+_clients: WeakKeyDictionary[object, trio.CapacityLimiter] = WeakKeyDictionary()
+"""Limits of clients, as long as they are connected."""
 
 
 def _threads() -> trio.CapacityLimiter:
@@ -44,6 +42,42 @@ def _threads() -> trio.CapacityLimiter:
         limiter = trio.CapacityLimiter(MAX_THREADS)
         _limiter.set(limiter)
         return limiter
+
+
+class Turn:
+    """A client's turn to have a text matched in a thread: each client has one text at a time in a thread
+    or in the queue for one.
+
+    To be entered before the text is read. The thread of a cancelled call cannot be ended: the turn lasts
+    until the thread ends. `trio.to_thread` takes the turn for its limiter.
+    """
+
+    __slots__ = ("_is_with_thread", "_limiter")
+
+    def __init__(self, client: object) -> None:
+        limiter = _clients.get(client)
+        if limiter is None:
+            limiter = _clients[client] = trio.CapacityLimiter(1)
+        self._limiter = limiter
+        self._is_with_thread = False
+
+    async def __aenter__(self) -> Turn:
+        await self._limiter.acquire_on_behalf_of(self)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if not self._is_with_thread:
+            self._limiter.release_on_behalf_of(self)
+
+    async def acquire_on_behalf_of(self, borrower: object) -> None:
+        """Wait for a thread; called by trio."""
+        await _threads().acquire_on_behalf_of(borrower)
+        self._is_with_thread = True
+
+    def release_on_behalf_of(self, borrower: object) -> None:
+        """End the turn with its thread; called by trio, also after a cancellation."""
+        _threads().release_on_behalf_of(borrower)
+        self._limiter.release_on_behalf_of(self)
 
 
 class _Credit:
@@ -100,15 +134,15 @@ class Matching:
         _credit.spend(self.used_s)
         return result
 
-    async def match_in_thread(self, work: Callable[[], T], size: int) -> T:
-        """Return the same from a thread; cancellation abandons the thread."""
+    async def match_in_thread(self, turn: Turn, work: Callable[[], T], size: int) -> T:
+        """Return the same from a thread, which ends the turn; cancellation abandons the thread."""
 
         def timed() -> tuple[T, float]:
             began = time.thread_time()
             return work(), time.thread_time() - began
 
         result, seconds = await trio.to_thread.run_sync(
-            timed, abandon_on_cancel=True, limiter=_threads()
+            timed, abandon_on_cancel=True, limiter=cast(trio.CapacityLimiter, turn)
         )
         self._record(seconds, size)
         return result

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -60,6 +63,7 @@ def wait(
     timeout_s: float = PATIENCE_S,
     client: object = None,
     echo: bytes = b"",
+    is_reader: bool = True,
 ) -> PatternWait:
     def reply(waited: str) -> Any:
         return waited
@@ -72,7 +76,7 @@ def wait(
         trio.current_time() + timeout_s,
         reply,
         reply,
-        is_reader=True,
+        is_reader=is_reader,
     )
 
 
@@ -164,6 +168,83 @@ async def test_a_cancelled_match_replies_nothing() -> None:
         nursery.cancel_scope.cancel()
     pattern.go.set()
     assert replies == [] and not target.is_awaited and not target._listeners
+
+
+async def test_a_call_that_is_cancelled_at_the_end_of_a_match_reads_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The reply would take the output from the session."""
+    target, pattern, replies = handle(b"needle\n"), Costly(), []
+    pattern.go.set()
+    take = OutputMatcher.take
+    with trio.CancelScope() as scope:
+
+        def take_and_cancel(self: OutputMatcher, *taken: Any) -> bool:
+            scope.cancel()
+            return take(self, *taken)
+
+        monkeypatch.setattr(OutputMatcher, "take", take_and_cancel)
+        replies.append(await run(wait(target, pattern).begin()))
+    assert scope.cancelled_caught and replies == []
+
+
+async def test_a_wait_that_is_not_a_readers_leaves_the_notice_of_the_end() -> None:
+    target, pattern = handle(b"nothing\n"), Costly()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run, wait(target, pattern, is_reader=False).begin())
+        await begun(pattern)
+        assert target._listeners and not target.is_awaited
+        pattern.go.set()
+    assert not target._listeners and target._await_count == 0
+
+
+async def test_output_is_matched_in_the_loop_for_a_moment(
+    fast_matching: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(monotonic=partial(next, count(0.0, pattern_wait._TURN_S)))
+    monkeypatch.setattr(pattern_wait, "time", clock)
+    waiting = wait(handle(b"x\n" * 500_000), compile_expression("need+le"))
+    assert isinstance(waiting.begin(), DeferredReply)
+    assert 0 < waiting._matcher.offset <= waiting._matcher.size
+
+
+class Recorded:
+    """A pattern that never matches and records the sizes of the texts that the loop matches."""
+
+    programsize = 10
+    pattern = "(?m)needle"
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self._thread = threading.get_ident()
+
+    def search(self, text: bytes, pos: int | None = None) -> None:
+        if threading.get_ident() == self._thread:
+            self.sizes.append(len(text))
+
+
+async def test_the_carried_line_counts_for_the_size_of_a_text_in_the_loop(
+    fast_matching: None,
+) -> None:
+    target, pattern = handle(b"x" * 20_000), Recorded()
+    reply: Any = wait(target, pattern).begin()
+    target.append_output(b"x" * 20_000, 0.0)
+    reply.then(reply.holds())
+    assert pattern.sizes == [20_000, 25_000]
+
+
+async def test_a_released_echo_is_matched_without_time_to_wait() -> None:
+    pattern = Costly("need")
+    pattern.go.set()
+    reply = wait(handle(b"echo need"), pattern, timeout_s=0, echo=b"echo needle").begin()
+    assert await result_of(reply) == "matched"
+
+
+async def test_a_line_in_known_output_does_not_end_at_a_slice(fast_matching: None) -> None:
+    target = handle(b"<p>item 1423</p>\n" * 100_000)
+    target.end(Termination(by=EndedBy("exit")), 1.0)
+    for name, waited in (("[0-9]$", "stopped"), (r"item \d+$", "stopped"), (r"\d</p>$", "matched")):
+        assert await result_of(wait(target, compile_expression(name)).begin()) == waited
 
 
 async def test_the_waits_of_a_client_hold_no_other_clients_up() -> None:

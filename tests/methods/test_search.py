@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from haft_protocol.methods import SearchParams
+from haftd import matching
 from haftd.caller import Caller
 from haftd.core.search import LineMatch, Slice, match_lines
 from haftd.core.spool import Spool
 from haftd.core.text import STRIPPED
+from haftd.matching import Turn
 from haftd.methods import output
 from haftd.methods.output import output_search
 from tests.core.disks import make
@@ -192,6 +195,22 @@ async def test_a_costly_match_holds_no_other_call_up(
         await trio.to_thread.run_sync(begun.wait, PATIENCE_S)
         others.set()
     assert [match.cursor for match in found[0].matches] == [0] and not found[0].more
+
+
+async def test_a_search_and_the_other_calls_of_a_client_take_turns() -> None:
+    client, spool, found = Caller("unix"), make(), list[object]()
+    spool.append(b"x" * 5_000 + b"y\n")
+    params = SearchParams(pattern="(x|xx|xxx){0,300}y", ids=("a",))
+
+    async def search() -> None:
+        found.append(await output_search(_access(spool), client, params).run())
+
+    async with trio.open_nursery() as searches:
+        async with Turn(client):
+            searches.start_soon(search)
+            await wait_all_tasks_blocked()
+            assert matching._threads().borrowed_tokens == 0 and not found
+    assert len(found) == 1
 
 
 async def test_a_search_ends_after_its_time_with_the_matches_so_far(

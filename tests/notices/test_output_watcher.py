@@ -188,6 +188,23 @@ async def test_a_costly_pattern_holds_no_other_task_up(
     assert sum(reports) == 2 and target._listeners == ()
 
 
+async def test_the_carried_line_counts_for_the_size_of_a_slice_in_the_loop(
+    monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery, fast_matching: None
+) -> None:
+    sizes: list[int] = []
+    pattern = SimpleNamespace(programsize=10, search=lambda text, pos: sizes.append(len(text)))
+    monkeypatch.setattr(pattern_scanner, "compile_expression", lambda text, **how: pattern)
+    watching = OutputWatcher(nursery, lambda handle, matches: None)
+    target = handle(NoticeSettings(patterns=(NoticePattern("e", "error"),)))
+    target.append_output(b"x" * 100_000, 0.0)
+    target.end(Termination(by=EndedBy("exit")), 1.0)
+    watching.follow(target)
+    with trio.fail_after(PATIENCE_S):
+        while len(watching):
+            await trio.sleep(0)
+    assert len(sizes) > 2 and max(sizes) == 25_000
+
+
 async def test_a_fault_in_notifying_affects_its_handle_only(nursery: trio.Nursery) -> None:
     good: list[Handle] = []
 

@@ -25,7 +25,7 @@ from haftd.core.search import (
     Slice,
     match_lines,
 )
-from haftd.matching import Matching
+from haftd.matching import Matching, Turn
 
 from .access import Access
 from .base import DeferredReply
@@ -63,7 +63,7 @@ def output_search(access: Access, caller: Caller, params: SearchParams) -> Defer
             room = params.max_matches - len(matches)
             search = Search(handle.spool, pattern, room, budget, handle.rendering)
             while (part := search.read()) is not None:
-                search.take(part, await _match(matching, part))
+                search.take(part, await _match(matching, caller, part))
                 left_s -= matching.used_s
                 if left_s <= 0:
                     search.more = True
@@ -82,11 +82,12 @@ def output_search(access: Access, caller: Caller, params: SearchParams) -> Defer
     )
 
 
-async def _match(matching: Matching, part: Slice) -> list[LineMatch]:
+async def _match(matching: Matching, client: object, part: Slice) -> list[LineMatch]:
     """Return the matching lines of a slice, a costly one matched in a thread."""
     size = len(part.text)
     if size > matching.loop_size():
-        return await matching.match_in_thread(lambda: match_lines(part), size)
+        async with Turn(client) as turn:
+            return await matching.match_in_thread(turn, lambda: match_lines(part), size)
     lines = matching.match(lambda: match_lines(part), size)
     await trio.lowlevel.checkpoint()
     return lines

@@ -14,7 +14,7 @@ import trio
 from haft_protocol.states import HandleState, Waited
 from haftd.core.handles import Handle
 from haftd.core.patterns import OutputMatcher
-from haftd.matching import Matching, turns
+from haftd.matching import Matching, Turn
 from haftd.regex import Pattern
 
 from .base import DeferredReply, HandleWait, PendingReply
@@ -156,7 +156,7 @@ class PatternWait:
 
     async def _match_text(self) -> None:
         matcher, matching = self._matcher, self._matching
-        async with turns.of(self._client):
+        async with Turn(self._client) as turn:
             text = matcher.next_text(self._spool, matcher.size)
-            match = await matching.match_in_thread(text.search, len(text.text))
+            match = await matching.match_in_thread(turn, text.search, len(text.text))
         matcher.take(text, match, self._spool)

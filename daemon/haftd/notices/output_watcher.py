@@ -15,6 +15,7 @@ import structlog
 import trio
 
 from haftd.core.handles import Handle
+from haftd.matching import Turn
 
 from .pattern_scanner import MatchedLine, PatternMatches, PatternScanner
 
@@ -126,7 +127,8 @@ class OutputWatcher:
         size = len(part.text)
         if loop_size > 0:
             return scan.take(part, matching.match(part.find_matches, size))
-        return scan.take(part, await matching.match_in_thread(part.find_matches, size))
+        async with Turn(self) as turn:
+            return scan.take(part, await matching.match_in_thread(turn, part.find_matches, size))
 
     def _drop(self, watcher: _Watcher) -> None:
         watcher.handle.unlisten(watcher.mark_due)
