@@ -15,6 +15,7 @@ from threading import Thread
 
 import psutil
 
+from tests.patience import PATIENCE_S
 from tests.running_daemon import RunningDaemon
 
 WATCHED_S = 10.0
@@ -65,6 +66,17 @@ def test_a_daemon_with_fifty_idle_handles_makes_no_wake_ups(
         assert not woken, f"switches in {WATCHED_S:g} s by thread: {woken}\n{trace.read_text()}"
         until_asleep(processes)
         assert deadline_s(daemon.pid) > FAR_S
+
+
+def test_an_idle_daemon_has_no_child_at_a_gate(daemon: RunningDaemon) -> None:
+    with daemon.connect() as wire:
+        for name in ("first", "second"):
+            wire.call("spawn", tool="run", id=name, args={"argv": ["true"]}, wait="stopped")
+        before = ours(daemon.pid)
+        end = time.monotonic() + PATIENCE_S
+        while {child.pid for child in psutil.Process(daemon.pid).children()} - {*before}:
+            assert time.monotonic() < end, "a child still waits for a start"
+            time.sleep(0.05)
 
 
 @contextmanager

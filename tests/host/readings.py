@@ -36,7 +36,7 @@ class Stage:
                 self.printed += part
         except OSError:
             pass  # there is no more
-        return read_terminal_state(self.master, self.slave, (self.it.pid,))
+        return read_terminal_state(self.master, self.slave, (self.it.pid,), self.it.began_s)
 
     def type(self, text: str) -> None:
         self.printed = b""

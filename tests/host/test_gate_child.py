@@ -1,5 +1,5 @@
 """A start leaves a child at its gate for the next one, which keeps nothing of the daemon's but the
-socket, runs nothing by itself, and ends with the daemon."""
+socket, runs nothing by itself, and ends half a second later, or with the daemon."""
 
 from __future__ import annotations
 
@@ -8,21 +8,27 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import trio.testing
 
+from haftd.host import timer
 from haftd.host.launch import gate_child
 from haftd.host.launch.gate import Gate, interpreter_gate, machine_gate
-from haftd.host.launch.gate_child import keep_spare, leave_spare, take
+from haftd.host.launch.gate_child import GateChild, keep_spare, leave_spare, take
 from haftd.host.launch.launched_process import Exit
 from haftd.host.launch.program import LaunchFailed
 from haftd.host.launch.spawn import launch
-from haftd.host.process.ancestry import helpers
+from haftd.host.process.ancestry import abandoned, helpers
 from haftd.host.process.identity import Identity
 from haftd.host.tree.process_tree import ProcessTree
+from haftd.host.tree.reaper import Reaper
 from tests.host.launch_helpers import (
     new_mark,
     no_record,
@@ -42,10 +48,40 @@ def gate() -> Gate:
     return found
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a child wait for a start on a busy machine, too."""
+    assert gate_child._MAX_AGE_S == 0.5
+    monkeypatch.setattr(gate_child, "_MAX_AGE_S", PATIENCE_S)
+
+
 @pytest.fixture
 def kept(gate: Gate) -> Iterator[None]:
     with keep_spare():
         yield
+
+
+@asynccontextmanager
+async def reaping() -> AsyncIterator[None]:
+    """Run a reaper that waits for ever before it reaps a child that may be a library's."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(Reaper(delay_s=1e6).run)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+async def until_reaped(pid: int) -> None:
+    with trio.fail_after(PATIENCE_S):
+        while pid in helpers or pid in abandoned or is_running(pid):
+            await trio.sleep(0.001)
+    assert not Path(f"/proc/{pid}").exists(), "the status was not taken"
+
+
+def drop(child: GateChild) -> None:
+    """Close a shut gate, and take the status."""
+    child.close()
+    os.waitpid(child.pid, 0)
+    os.close(child.pidfd)
 
 
 def spare() -> int:
@@ -73,6 +109,7 @@ async def test_a_start_runs_in_the_child_that_the_last_one_has_left() -> None:
 
 
 async def test_no_child_is_left_unless_one_is_to_be_kept(gate: Gate) -> None:
+    timer.cancel(int)  # makes the loop's timer
     before = open_fds()
     async with running(plan("true")):
         assert gate_child._Spare.child is None
@@ -95,7 +132,7 @@ async def test_no_child_is_left_where_the_next_start_follows_at_once() -> None:
 
 
 @pytest.mark.usefixtures("kept")
-def test_a_waiting_child_has_one_descriptor_no_variable_and_little_memory(gate: Gate) -> None:
+async def test_a_waiting_child_has_one_descriptor_no_variable_and_little_memory(gate: Gate) -> None:
     leave_spare(gate)
     folder = Path(f"/proc/{spare()}")
     status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
@@ -109,6 +146,7 @@ def test_a_waiting_child_has_one_descriptor_no_variable_and_little_memory(gate: 
 
 @pytest.mark.usefixtures("kept")
 async def test_a_killed_spare_is_replaced(gate: Gate) -> None:
+    timer.cancel(int)  # makes the loop's timer
     before = open_fds()
     for reaped in (False, True):
         leave_spare(gate)
@@ -116,14 +154,108 @@ async def test_a_killed_spare_is_replaced(gate: Gate) -> None:
         os.kill(pid, signal.SIGKILL)
         if reaped:  # as by the reaper
             os.waitpid(pid, 0)
+            helpers.discard(pid)
         else:
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         child = take(gate)
-        assert child.pid != pid and not child.has_ended() and not is_running(pid)
-        child.close()
-        os.waitpid(child.pid, 0)
-        os.close(child.pidfd)
+        assert child.pid != pid and child.can_run() and not is_running(pid)
+        assert not helpers and not abandoned
+        drop(child)
         assert open_fds() == before
+
+
+@pytest.mark.usefixtures("kept")
+async def test_a_stopped_spare_holds_no_start_up(gate: Gate) -> None:
+    async with reaping():
+        leave_spare(gate)
+        stopped = spare()
+        os.kill(stopped, signal.SIGSTOP)
+        os.waitid(os.P_PID, stopped, os.WSTOPPED | os.WNOWAIT)
+        child = take(gate)
+        assert child.pid != stopped
+        drop(child)
+        await until_reaped(stopped)
+
+
+@pytest.mark.usefixtures("kept")
+async def test_an_old_spare_is_not_used_and_its_end_not_waited_for(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be older than its time, as on a machine that was suspended."""
+    options: list[int] = []
+    waitid = os.waitid
+
+    def note(kind: int, id: int, flags: int) -> os.waitid_result | None:
+        options.append(flags)
+        return waitid(kind, id, flags)
+
+    async with reaping():
+        leave_spare(gate)
+        old = spare()
+        with monkeypatch.context() as patched:
+            patched.setattr(gate_child, "_read_clock_s", lambda: gate_child._Spare.until_s)
+            patched.setattr(os, "waitid", note)
+            child = take(gate)
+        assert child.pid != old and options and all(flags & os.WNOHANG for flags in options)
+        drop(child)
+        await until_reaped(old)
+
+
+async def test_a_spare_for_which_no_start_comes_ends(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate_child, "_MAX_AGE_S", 0.01)
+    timer.cancel(int)  # makes the loop's timer
+    async with reaping():
+        before = open_fds()
+        with keep_spare():
+            leave_spare(gate)
+            pid = spare()
+            await until_reaped(pid)
+            assert gate_child._Spare.child is None and open_fds() == before
+
+
+@pytest.mark.usefixtures("kept")
+async def test_a_spare_is_left_only_where_a_timer_ends_it(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timer, "call_in", lambda *of: False)
+    leave_spare(gate)
+    assert gate_child._Spare.child is None
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("is_moved", [False, True])
+async def test_a_program_begins_when_its_gate_opens(gate: Gate, *, is_moved: bool) -> None:
+    """Its process is older by the time that the child has waited."""
+    times: list[float] = []
+
+    def note(_: object) -> None:
+        times.append(time.clock_gettime(time.CLOCK_BOOTTIME))
+
+    group: Any = SimpleNamespace(add=note) if is_moved else None
+    leave_spare(gate)
+    waiting = spare()
+    launched = launch(plan("true"), note, gate, group)
+    await launched.finish_start()
+    note(None)
+    assert launched.pid == waiting and len(times) == 2 + is_moved
+    assert times[-2] <= launched.began_s <= times[-1]
+    assert await launched.wait_exit() == Exit(code=0)
+    launched.close()
+
+
+async def test_a_child_that_is_killed_at_its_gate_has_started_nothing(gate: Gate) -> None:
+    """The exit shows it, not the opening of the gate."""
+
+    def kill(identity: Identity) -> None:
+        os.kill(identity.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, identity.pid, os.WEXITED | os.WNOWAIT)
+
+    launched = launch(plan("true"), kill, gate)
+    await launched.finish_start()
+    assert await launched.wait_exit() == Exit(signal="KILL")
+    launched.close()
 
 
 @pytest.mark.usefixtures("kept")
@@ -199,13 +331,15 @@ async def test_words_of_characters_with_several_bytes(gate: Gate) -> None:
 
 def test_a_spare_ends_with_its_daemon() -> None:
     script = """
-import os, signal
+import os, signal, trio
 from haftd.host.launch.gate import best_gate
 from haftd.host.launch.gate_child import _Spare, keep_spare, leave_spare
-with keep_spare():
-    leave_spare(best_gate())
-    print(_Spare.child.pid, flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
+async def main():
+    with keep_spare():
+        leave_spare(best_gate())
+        print(_Spare.child.pid, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+trio.run(main)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr

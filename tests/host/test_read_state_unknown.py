@@ -264,6 +264,9 @@ async def test_a_program_that_ran_for_a_while_is_stable(monkeypatch: pytest.Monk
         assert not (await on.until(lambda now: now.state == "unknown")).is_stable
         monkeypatch.setattr(read_state, "_STABLE_S", 0.2)
         await on.until(lambda now: now.state == "unknown" and now.is_stable)
+        # A program may have begun long after its process, as in a child that has waited at its gate.
+        on.it.began_s += 1e6
+        assert not (await on.until(lambda now: now.state == "unknown")).is_stable
 
 
 # -- traces and changes -------------------------------------------------------------------------

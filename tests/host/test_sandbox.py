@@ -22,12 +22,20 @@ from typing import Any
 import pytest
 import trio
 
-from haftd.host.launch import landlock, launched_process, rule_path, spawn, syscall_filter
+from haftd.host.launch import (
+    gate_child,
+    landlock,
+    launched_process,
+    rule_path,
+    spawn,
+    syscall_filter,
+)
 from haftd.host.launch.gate import Gate, interpreter_gate, machine_gate
 from haftd.host.launch.program import LaunchFailed
 from haftd.host.process.identity import Identity
 from haftd.host.tree.process_tree import ProcessTree
 from haftd.launch_spec import Grant, LaunchSpec, Sandbox
+from tests.patience import PATIENCE_S
 
 from .attacks import ATTEMPTS
 from .launch_helpers import new_mark, open_fds, plan, run
@@ -179,6 +187,25 @@ def test_names_of_hosts_and_certificates_are_read_with_a_network(tmp_path: Path,
     sandbox = Sandbox(str(tmp_path), network=kind == "all", is_proxied=kind == "proxy")
     spec = sandboxed("cat", "/etc/hosts", sandbox=sandbox, cwd=tmp_path)
     assert ("Permission denied" in output(spec)) is (kind == "none")
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+async def test_a_sandboxed_start_takes_ends_and_leaves_no_child_at_the_usual_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_left: bool
+) -> None:
+    monkeypatch.setattr(gate_child, "_MAX_AGE_S", PATIENCE_S)
+    spec = sandboxed(
+        "grep", "Seccomp:", "/proc/self/status", sandbox=Sandbox(str(tmp_path)), cwd=tmp_path
+    )
+    gate = machine_gate()
+    assert gate is not None
+    with gate_child.keep_spare():
+        if is_left:
+            gate_child.leave_spare(gate)
+        before = gate_child._Spare.child
+        assert await run(spec) == "Seccomp:\t2\n", "the program's system calls were not confined"
+        assert gate_child._Spare.child is before
+        assert before is None or before.can_run()
 
 
 def test_a_terminal_works_in_a_sandbox(tmp_path: Path) -> None:

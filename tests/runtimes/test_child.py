@@ -6,10 +6,13 @@ import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import trio
 
+from haftd.host.input_state.read_state import ReadState
 from haftd.host.process import usage
 from haftd.runtimes.process import child as room
 from haftd.runtimes.process.child import Child, Output
@@ -97,3 +100,28 @@ async def test_processes_are_counted_while_a_sum_is_read(monkeypatch: pytest.Mon
         assert await ended_by({"processes": 2, "cpu_s": 60}) == "processes"
     finally:
         is_ended.set()
+
+
+def test_the_age_of_a_program_on_a_pipe_is_that_since_its_gate_was_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times: list[float] = []
+
+    def note(pids: tuple[int, ...], inode: int, began_s: float) -> ReadState:
+        times.append(began_s)
+        return ReadState("unknown")
+
+    monkeypatch.setattr("haftd.runtimes.process.pipes.read_state.read_pipe_state", note)
+    reader, writer = os.pipe()
+    try:
+        launched = SimpleNamespace(stdin=writer, began_s=7.0)
+        stage: Any = SimpleNamespace(
+            child=SimpleNamespace(pid=1, ended=False, launched=launched),
+            _writer=SimpleNamespace(closed=False, waiting=()),
+            _has_printed=lambda: False,
+        )
+        PipeControl.input_state(stage)
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert times == [7.0]

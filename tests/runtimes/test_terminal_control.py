@@ -34,7 +34,7 @@ class Stage:
             resize=lambda *size: self.done.append(("transcript", *size))
         )
         tree = SimpleNamespace(signal_group=self._group, signal=self._all)
-        launched = SimpleNamespace(slave="")
+        launched = SimpleNamespace(slave="", began_s=0.0)
         self.child = SimpleNamespace(tree=tree, ended=False, pid=1, launched=launched)
 
     def _group(self, number: int, group: int) -> bool:
@@ -101,6 +101,23 @@ def test_a_program_with_unprocessed_output_is_busy(
     )
     stage: Any = Stage()
     assert TerminalControl._kernel_state(stage).state == state
+
+
+def test_the_age_of_a_program_is_that_since_its_gate_was_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("haftd.runtimes.terminal.runtime.pump.is_readable", lambda master: False)
+    times: list[float] = []
+
+    def note(master: int, slave: str, pids: tuple[int, ...], began_s: float) -> ReadState:
+        times.append(began_s)
+        return ReadState("unknown")
+
+    monkeypatch.setattr("haftd.runtimes.terminal.runtime.read_state.read_terminal_state", note)
+    stage: Any = Stage()
+    stage.child.launched.began_s = 7.0
+    TerminalControl._kernel_state(stage)
+    assert times == [7.0]
 
 
 def test_a_program_with_undrawn_output_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:

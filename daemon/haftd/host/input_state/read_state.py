@@ -68,7 +68,8 @@ class ReadState(NamedTuple):
     """Of uncertain states, and with `relays` or `loops`: the foreground group, and pid, start time and
     reaped faults of each related process. Equal sets: no process has started or ended between."""
     is_stable: bool = False
-    """For the same states: a process is in the foreground, and none began within `_STABLE_S`."""
+    """For the same states: a process is in the foreground, and no process and program began within
+    `_STABLE_S`."""
 
     def __eq__(self, other: object) -> bool:
         """Compare without the evidence of idleness."""
@@ -85,19 +86,20 @@ class _Terminal(NamedTuple):
     master: int | None
 
 
-def read_terminal_state(master: int, slave: str, pids: Iterable[int]) -> ReadState:
+def read_terminal_state(
+    master: int, slave: str, pids: Iterable[int], began_s: float = 0.0
+) -> ReadState:
     """Read the state of the terminal's foreground processes.
 
-    `pids`: the session's leader and orphans, examined with all descendants. Blocks for some 0.1 ms.
+    `pids`: the session's leader and orphans, examined with all descendants. `began_s`: the beginning of
+    the leader's program, by CLOCK_BOOTTIME; its process may be older. Blocks for some 0.1 ms.
     Read the output first: a process that prints and then waits has done both by then. `unknown`
     without a foreground group, also for a descriptor of another file. Raises OSError.
     """
-    return _read_terminal(
-        _Terminal(
-            lambda: pseudo_terminal.foreground(master), lambda: _open_peer(master, slave), master
-        ),
-        pids,
+    terminal = _Terminal(
+        lambda: pseudo_terminal.foreground(master), lambda: _open_peer(master, slave), master
     )
+    return _add_beginning(_read_terminal(terminal, pids), began_s)
 
 
 def _read_terminal(terminal: _Terminal, pids: Iterable[int], depth: int = 0) -> ReadState:
@@ -114,10 +116,10 @@ def _read_terminal(terminal: _Terminal, pids: Iterable[int], depth: int = 0) -> 
     return ReadState("unknown", processes=seen)
 
 
-def read_pipe_state(pids: Sequence[int], pipe_inode: int) -> ReadState:
+def read_pipe_state(pids: Sequence[int], pipe_inode: int, began_s: float = 0.0) -> ReadState:
     """Read the state of these processes and descendants at that pipe.
 
-    The caller checks for queued input.
+    `began_s`: see `read_terminal_state`. The caller checks for queued input.
     """
 
     def sought(facts: os.stat_result) -> bool:
@@ -139,7 +141,13 @@ def read_pipe_state(pids: Sequence[int], pipe_inode: int) -> ReadState:
         result = ReadState("unknown", "line", pids=tuple(sorted(snapshot.unsure)))
     else:
         result = ReadState("busy", None, True, tuple(snapshot.members))
-    return _add_processes(result, snapshot, None)
+    return _add_beginning(_add_processes(result, snapshot, None), began_s)
+
+
+def _add_beginning(result: ReadState, began_s: float) -> ReadState:
+    if result.is_stable and time.clock_gettime(time.CLOCK_BOOTTIME) - began_s < _STABLE_S:
+        return result._replace(is_stable=False)
+    return result
 
 
 def _add_processes(result: ReadState, snapshot: WaitSnapshot, group: int | None) -> ReadState:

@@ -1,8 +1,8 @@
 """A child at its gate, with the daemon's end of the socket that opens it.
 
 A machine gate takes its words and descriptors when it opens, so a child can wait for a later start:
-after `keep_spare`, each start leaves one. It has the socket and nothing else of the daemon's, sleeps
-until its start, and exits with the daemon.
+during `keep_spare`, each start without a sandbox leaves one, for half a second. It has the socket and
+nothing else of the daemon's, sleeps until its start, and exits with the daemon.
 """
 
 from __future__ import annotations
@@ -11,17 +11,22 @@ import contextlib
 import os
 import signal
 import socket
+import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from haftd.host import timer
 from haftd.host.launch.gate import GATE_FD, WORDS_FD, Gate, make_words_file
 from haftd.host.launch.spawn_fds import Action, SpawnFds
-from haftd.host.process.ancestry import helpers
+from haftd.host.process.ancestry import abandoned, helpers
 from haftd.host.process.identity import Identity, identify_child, send_signal
 
 _SIGNALS = signal.valid_signals()
-_ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
+_ENDED_OR_STOPPED = os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT
+_MAX_AGE_S = 0.5
+"""A child waits no longer for a start: its program has the start time of the fork, and the limits and
+affinity that the daemon had then. Starts of one piece of work follow each other sooner."""
 
 
 class GateChild:
@@ -70,11 +75,12 @@ class GateChild:
             os.close(fd)
         self._fds.clear()
 
-    def has_ended(self) -> bool:
+    def can_run(self) -> bool:
+        """True unless the child has ended or was stopped by a signal."""
         try:
-            return os.waitid(os.P_PIDFD, self.pidfd, _ENDED) is not None
+            return os.waitid(os.P_PIDFD, self.pidfd, _ENDED_OR_STOPPED) is None
         except ChildProcessError:  # the reaper has taken the status
-            return True
+            return False
 
 
 def fork(
@@ -123,31 +129,42 @@ class _Spare:
     is_wanted: Callable[[], bool] = lambda: False
     gate: Gate | None = None
     child: GateChild | None = None
+    until_s: float = 0.0
+    """End of the wait, by `_read_clock_s`."""
 
 
 def take(gate: Gate) -> GateChild:
-    """Return the spare child of this gate, or fork one; raises OSError."""
-    child, _Spare.child = _Spare.child, None
-    if child is not None:
+    """Return the spare child of this gate, or fork one; raises OSError. Waits for no end of a child."""
+    child = _Spare.child
+    if child is None or _Spare.gate is not gate:
+        return fork(gate)
+    if _read_clock_s() < _Spare.until_s and child.can_run():
+        _Spare.child = None
         helpers.discard(child.pid)
-        if _Spare.gate is gate and not child.has_ended():
-            return child
-        _drop(child)
+        return child
+    _end_spare()
     return fork(gate)
 
 
 def leave_spare(gate: Gate) -> None:
-    """Fork the child of the next start, if one is to be kept. Never raises OSError."""
+    """Fork the child of the next start, if one is to be kept, and have it ended `_MAX_AGE_S` later. Never
+    raises OSError."""
     if _Spare.child is not None or not _Spare.is_wanted():
         return
+    # A call that is due already is put off by this one; without a timer no child may wait.
+    if not timer.call_in(_MAX_AGE_S, _end_spare):
+        return
+    until_s = _read_clock_s() + _MAX_AGE_S
     with contextlib.suppress(OSError):
-        _Spare.gate, _Spare.child = gate, (child := fork(gate))
+        child = fork(gate)
+        _Spare.gate, _Spare.child, _Spare.until_s = gate, child, until_s
         helpers.add(child.pid)
 
 
 @contextlib.contextmanager
 def keep_spare(is_wanted: Callable[[], bool] = lambda: True) -> Iterator[None]:
-    """Have each start leave a child for the next one, during the block, if `is_wanted` then returns True.
+    """Have each start without a sandbox leave a child for the next one, during the block, if `is_wanted` then
+    returns True.
 
     A start that follows at once gains nothing: it waits for the fork all the same, and for the program
     before it where that has got the daemon's processor.
@@ -157,15 +174,28 @@ def keep_spare(is_wanted: Callable[[], bool] = lambda: True) -> Iterator[None]:
         yield
     finally:
         _Spare.is_wanted = before
-        child, _Spare.child = _Spare.child, None
-        if child is not None:
-            helpers.discard(child.pid)
-            _drop(child)
+        _end_spare(waits=True)
 
 
-def _drop(child: GateChild) -> None:
+def _end_spare(*, waits: bool = False) -> None:
+    """Kill the spare child, if there is one. The reaper takes its status, unless this function `waits`."""
+    child, _Spare.child = _Spare.child, None
+    if child is None:
+        return
     send_signal(child.pidfd, signal.SIGKILL)
-    with contextlib.suppress(ChildProcessError):
-        os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED)
+    try:
+        end = os.waitid(os.P_PIDFD, child.pidfd, os.WEXITED | (0 if waits else os.WNOHANG))
+    except ChildProcessError:
+        pass  # the reaper has taken the status, and the pid out of `helpers`
+    else:
+        if end is None:
+            abandoned.add(child.pid)
+        else:
+            helpers.discard(child.pid)
     child.close()
     os.close(child.pidfd)
+
+
+def _read_clock_s() -> float:
+    """Return the clock of the processes' start times, which goes on while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -10,6 +10,7 @@ import errno
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -79,6 +80,7 @@ class LaunchedProcess:
         "_report",
         "_supervised",
         "_unwatched",
+        "began_s",
         "cwd",
         "identity",
         "listener",
@@ -103,6 +105,8 @@ class LaunchedProcess:
         self.pid = 0
         self.pidfd = -1
         self.identity = Identity(0, 0, 0, "", 0)
+        self.began_s = 0.0
+        """Time of the gate's opening, by CLOCK_BOOTTIME; the process may be older."""
         self.stdin: int | None = None
         self.stdout: int | None = None
         self.stderr: int | None = None
@@ -127,6 +131,11 @@ class LaunchedProcess:
     def keep_shut(self, gate: GateChild, groups: Sequence[Cgroup | LimitGroup]) -> None:
         """Leave the gate shut until `finish_start` has moved the child to `groups`."""
         self._gate, self._groups = gate, groups
+
+    def open_gate(self, gate: GateChild) -> None:
+        """Open the gate, and note the time; raises OSError as `GateChild.open`."""
+        self.began_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+        gate.open()
 
     def await_supervision(self, pipe: int) -> None:
         """Have `finish_start` take the listener, and then write the byte that the gate awaits."""
@@ -216,7 +225,7 @@ class LaunchedProcess:
         try:
             # The kernel waits until each processor has passed through the scheduler: some 15 ms.
             await trio.to_thread.run_sync(move, limiter=_moving)
-            gate.open()
+            self.open_gate(gate)
         except OSError as error:
             return explain_start(error, self.path)
         finally:

@@ -119,7 +119,7 @@ def launch(
         if groups:
             launched.keep_shut(child, groups)
         else:
-            child.open()
+            launched.open_gate(child)
             child.close()
     except BaseException as error:
         if child is not None:

@@ -32,6 +32,8 @@ _LINKS_OF_ONE_THREAD = 3
 
 helpers: Final[set[int]] = set()
 """Unreaped children that belong to no handle. Global, as the kernel's table of children."""
+abandoned: Final[set[int]] = set()
+"""Killed helpers whose status no other code takes: the reaper does, without a delay."""
 
 
 def become_subreaper() -> None:

@@ -12,15 +12,16 @@ import trio
 
 from haftd.host.launch.launched_process import ENDED, ENDED_UNTAKEN, leaders, reapers
 from haftd.host.process import rlimit_tag, usage
-from haftd.host.process.ancestry import helpers, make_child_lister
+from haftd.host.process.ancestry import abandoned, helpers, make_child_lister
 from haftd.host.process.identity import read_stat
 
 
 class Reaper:
     """Reaps adopted orphans, and no child that other code waits for.
 
-    A leader's status goes to the `LaunchedProcess`. A child with an rlimit tag was adopted; any
-    other may be a library's, and is reaped when it has been dead for `delay_s`.
+    A leader's status goes to the `LaunchedProcess`. A child with an rlimit tag was adopted, and one
+    in `abandoned` is the daemon's; any other may be a library's, and is reaped when it has been dead for
+    `delay_s`.
     """
 
     __slots__ = ("_dead", "_delay_s", "_woken")
@@ -83,7 +84,7 @@ class Reaper:
             if leader is not None:
                 if leader.reap() is None:
                     break
-            elif (tag := rlimit_tag.read_tag(info.si_pid)) in (None, _read_own_tag()):
+            elif _may_be_awaited(info.si_pid, tag := rlimit_tag.read_tag(info.si_pid)):
                 break
             else:
                 _take(info.si_pid, tag)
@@ -92,7 +93,6 @@ class Reaper:
     def _reap_strangers(self) -> bool:
         """Check all children, as a library's child hides the others from waitid(2); return True as `reap`
         does."""
-        own_tag = _read_own_tag()
         dead: dict[int, int] = {}
         for pid in make_child_lister()(os.getpid()):
             # `stat` of a living child may wait for its execve(2).
@@ -101,12 +101,12 @@ class Reaper:
                 continue
             if (leader := leaders.get(pid)) is not None:
                 leader.reap()
-            elif (tag := rlimit_tag.read_tag(pid)) not in (None, own_tag) or self._dead.get(
-                pid
-            ) == stat.ticks:
-                _take(pid, tag)
-            else:
+                continue
+            tag = rlimit_tag.read_tag(pid)
+            if _may_be_awaited(pid, tag) and self._dead.get(pid) != stat.ticks:
                 dead[pid] = stat.ticks
+            else:
+                _take(pid, tag)
         self._dead = dead
         return bool(dead)
 
@@ -124,14 +124,15 @@ def _find_untaken_end(kind: int, id: int) -> os.waitid_result | None:
         return None
 
 
-def _read_own_tag() -> int | None:
-    return rlimit_tag.read_tag(os.getpid())
+def _may_be_awaited(pid: int, tag: int | None) -> bool:
+    return pid not in abandoned and tag in (None, rlimit_tag.read_tag(os.getpid()))
 
 
 def _take(pid: int, tag: int | None) -> None:
     """Reap an ended child, and count its processor time for its tag."""
     used_s = usage.read_cpu_s((pid,)) if tag in usage.ended else 0.0
     helpers.discard(pid)
+    abandoned.discard(pid)
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

@@ -100,7 +100,9 @@ class PipeControl(WithoutScreen, ChildControl):
         try:
             if stdin is None or pump.count_unread(stdin):
                 return InputState("busy")
-            wait = read_state.read_pipe_state((child.pid,), os.fstat(stdin).st_ino)
+            wait = read_state.read_pipe_state(
+                (child.pid,), os.fstat(stdin).st_ino, child.launched.began_s
+            )
         except OSError:
             return InputState("busy")
         # The process may have printed and begun to wait since.

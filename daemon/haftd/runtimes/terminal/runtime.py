@@ -125,7 +125,10 @@ class TerminalControl(ChildControl):
         if self._screen.is_behind:
             return InputState("busy")  # output may contain an unanswered query
         try:
-            wait = read_state.read_terminal_state(self.master, child.launched.slave, (child.pid,))
+            launched = child.launched
+            wait = read_state.read_terminal_state(
+                self.master, launched.slave, (child.pid,), launched.began_s
+            )
         except OSError:
             return InputState("unknown")
         # Output printed before the wait is readable by now, and comes first.
