@@ -2,7 +2,8 @@
 
 A string ends at BEL, ST, CAN, SUB or before another Escape; an unclosed one takes the rest of its
 line. A control sequence without its final byte ends before the first byte that cannot belong to it.
-Neither rule holds after an 8-bit introducer, which may be a letter of another encoding.
+Neither rule holds after an 8-bit introducer, which may be a letter of another encoding, and a sequence that
+begins with one is not waited for.
 """
 
 from __future__ import annotations
