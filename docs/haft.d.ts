@@ -244,6 +244,8 @@ export interface CalledPending {
   screen?: Screen;
   /** the reason why the action was skipped, see Approvals */
   skipped?: string;
+  /** in a batch: the limit for which the screen of the view `screen` or `paint` is left out, see Requests */
+  limit?: "max_batch_reply";
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the action that it needs from a person, see Required acts; absent: `nothing` */
@@ -283,6 +285,8 @@ export interface CalledRunning {
   screen?: Screen;
   /** the reason why the action was skipped, see Approvals */
   skipped?: string;
+  /** in a batch: the limit for which the screen of the view `screen` or `paint` is left out, see Requests */
+  limit?: "max_batch_reply";
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the action that it needs from a person, see Required acts; absent: `nothing` */
@@ -328,6 +332,8 @@ export interface CalledStopped {
   screen?: Screen;
   /** the reason why the action was skipped, see Approvals */
   skipped?: string;
+  /** in a batch: the limit for which the screen of the view `screen` or `paint` is left out, see Requests */
+  limit?: "max_batch_reply";
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the action that it needs from a person, see Required acts; absent: `nothing` */
@@ -399,6 +405,8 @@ export interface CalledWaiting {
   screen?: Screen;
   /** the reason why the action was skipped, see Approvals */
   skipped?: string;
+  /** in a batch: the limit for which the screen of the view `screen` or `paint` is left out, see Requests */
+  limit?: "max_batch_reply";
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the action that it needs from a person, see Required acts; absent: `nothing` */
@@ -878,6 +886,8 @@ export interface Pending {
   screen?: Screen;
   /** the reason why the action was skipped, see Approvals */
   skipped?: string;
+  /** in a batch: the limit for which the screen of the view `screen` or `paint` is left out, see Requests */
+  limit?: "max_batch_reply";
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the action that it needs from a person, see Required acts; absent: `nothing` */
@@ -1039,6 +1049,8 @@ export interface Running {
   screen?: Screen;
   /** the reason why the action was skipped, see Approvals */
   skipped?: string;
+  /** in a batch: the limit for which the screen of the view `screen` or `paint` is left out, see Requests */
+  limit?: "max_batch_reply";
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the action that it needs from a person, see Required acts; absent: `nothing` */
@@ -1292,6 +1304,8 @@ export interface Stopped {
   screen?: Screen;
   /** the reason why the action was skipped, see Approvals */
   skipped?: string;
+  /** in a batch: the limit for which the screen of the view `screen` or `paint` is left out, see Requests */
+  limit?: "max_batch_reply";
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the action that it needs from a person, see Required acts; absent: `nothing` */
@@ -1664,6 +1678,8 @@ export interface Waiting {
   screen?: Screen;
   /** the reason why the action was skipped, see Approvals */
   skipped?: string;
+  /** in a batch: the limit for which the screen of the view `screen` or `paint` is left out, see Requests */
+  limit?: "max_batch_reply";
   /** of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** the action that it needs from a person, see Required acts; absent: `nothing` */

@@ -1,4 +1,4 @@
-"""Encoder of replies, requests of the daemon, and batches.
+"""Encoder of replies, and of requests of the daemon.
 
 A value without a JSON form is mended: a client must get a reply.
 """
@@ -22,7 +22,6 @@ __all__ = [
     "encode_request",
     "encode_text",
     "is_long",
-    "join_batch",
 ]
 
 _MARK = token_hex(16)
@@ -134,7 +133,3 @@ def encode_request(id_: str | None, method: str, params: object) -> bytes:
         _encode(method),
         _encode_any(params),
     )
-
-
-def join_batch(parts: list[bytes]) -> bytes:
-    return b"[%b]" % b",".join(parts)

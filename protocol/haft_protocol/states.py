@@ -166,6 +166,7 @@ class _Handle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     waited: Waited | UnsetType = UNSET
     screen: Screen | UnsetType = UNSET
     skipped: str | UnsetType = UNSET
+    limit: Literal["max_batch_reply"] | UnsetType = UNSET
     review: Review | UnsetType = UNSET
     needs: Needs = "nothing"
     size: TerminalSize | UnsetType = UNSET

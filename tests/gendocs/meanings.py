@@ -226,6 +226,7 @@ MEANINGS: dict[str, str] = {
     "_Handle.waited": "the condition that ended the wait",
     "_Handle.review": "of a tool with a reviewed result: `held` while it runs, `waits` after its end, then the decision; `dropped`: it was dropped with the handle or the call, see [Approvals](#approvals)",
     "_Handle.skipped": "the reason why the action was skipped, see [Approvals](#approvals)",
+    "_Handle.limit": "in a batch: the limit for which the screen of the view `screen` or `paint` is left out, see [Requests](#requests)",
     "_Handle.screen": "with the view `screen`, for a terminal",
     "_Handle.stderr": "with the view `raw`, `[begin, end]` each: the spans of offsets that are standard error, if it has its own pipe",
     "_Handle.size": "the size of its terminal and the owner, in `handles/list` and `handle/state`, see [Input](#input)",

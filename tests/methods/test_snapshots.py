@@ -19,6 +19,7 @@ from haftd.core.handles import Handle
 from haftd.core.read_position import Read
 from haftd.core.spool import Budget, Spool
 from haftd.core.termination import Termination
+from haftd.core.truncation import Paint
 from haftd.host.files.spool_folder import SpoolFolder
 from haftd.methods import read
 from haftd.methods.base import DeferredReply, HandleWait
@@ -129,6 +130,7 @@ async def test_a_painting_for_a_terminal_has_no_query_and_ends_before_an_incompl
         check_suspended=lambda now: False,
     )
     whole: Any = read.look(supervisor(execution), FetchParams(id="h", view="paint"), handle)
+    assert isinstance(whole.content, Paint), "a batch without room leaves it out"
     assert (b64decode(whole.content), whole.cursor) == (data, len(data))
     params = FetchParams(id="h", view="paint", for_="terminal")
     filtered: Any = read.look(supervisor(execution), params, handle)

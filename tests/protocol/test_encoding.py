@@ -17,7 +17,6 @@ from haft_protocol.encoding import (
     encode_request,
     encode_text,
     is_long,
-    join_batch,
 )
 from haft_protocol.errors import limit_exceeded
 from haft_protocol.states import Base64, EndedBy, Stopped
@@ -47,13 +46,6 @@ def test_an_error_reply_has_code_message_and_kind() -> None:
     assert reply["id"] == "a"
     assert reply["error"]["code"] == -32009
     assert reply["error"]["data"] == {"kind": "limit_exceeded", "limit": "max_batch", "value": 3}
-
-
-def test_a_batch_is_joined_in_order() -> None:
-    assert json.loads(join_batch([encode_reply(b"1", {}), encode_reply(b'"b"', None)])) == [
-        {"jsonrpc": "2.0", "id": 1, "result": {}},
-        {"jsonrpc": "2.0", "id": "b", "result": None},
-    ]
 
 
 def test_a_daemon_request_has_an_id_and_a_notification_has_none() -> None:

@@ -11,8 +11,9 @@ import trio
 import trio.testing
 
 from haft_protocol.errors import RpcError
-from haft_protocol.states import Running
+from haft_protocol.states import Running, Screen
 from haftd.caller import Caller
+from haftd.core import truncation
 from haftd.methods.base import DeferredReply
 from haftd.rpc.connection import Connection, serve_connection, start_connection
 from haftd.rpc.wire import Disconnected
@@ -329,6 +330,55 @@ async def test_calls_of_a_batch_wait_without_tasks_and_are_answered_together(
     assert [rig.bells[name].cancelled for name in "abc"] == [0, 1, 0]
     assert connection._pending == {} and connection._in_flight == 0
     wire.over.set()
+
+
+async def test_later_replies_of_a_batch_share_its_room(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(truncation, "MAX_BATCH_REPLY", 1000)
+    rig = Rig()
+    screen = Screen(
+        rows=1, cols=9, cursor=(0, 0), alt=False, title="", revision=1, scrollback=0,
+        lines=("x" * 900,),
+    )  # fmt: skip
+    state = Running(
+        id="h", tool="t", session="s", cursor=0, generation=1, elapsed_ms=0, content="",
+        screen=screen,
+    )  # fmt: skip
+
+    async def later() -> Running:
+        await trio.lowlevel.checkpoint()
+        return state
+
+    for name in "ab":
+        rig.bells[name].then = lambda _: state
+    rig.bells["c"].then = lambda _: DeferredReply(later)
+    calls = [request("await_bell", n, name=name) for n, name in enumerate("abc")]
+    wire, _ = await _await_bells(rig, nursery, b"[" + b",".join(calls) + b"]")
+    for name in "bca":
+        rig.bells[name].ring()
+        await trio.testing.wait_all_tasks_blocked()
+    results = [reply["result"] for reply in json.loads(wire.written)]
+    assert ["screen" in result for result in results] == [False, True, False]
+    assert [result.get("limit") for result in results] == [
+        "max_batch_reply",
+        None,
+        "max_batch_reply",
+    ]
+    wire.over.set()
+
+
+async def test_a_peer_that_is_gone_is_waited_for_no_more(nursery: trio.Nursery) -> None:
+    """Its last reply is on the way meanwhile, and nothing takes it."""
+    rig, wire = Rig(), Told(request("ping", 1))
+    wire.over.set()
+    nursery.start_soon(serve_connection, wire, Caller("unix"), rig.rpc_context)
+    await trio.testing.wait_all_tasks_blocked()
+    (connection,) = rig.rpc_context.connections._open
+    assert connection._outbox.queued and not rig.gone
+    connection._gone("planted")
+    await trio.testing.wait_all_tasks_blocked()
+    assert rig.gone and wire.graceful is False
 
 
 async def test_a_cancellation_ends_a_call_without_a_task_that_is_not_due(

@@ -38,6 +38,51 @@ async def test_the_end_cancels_all_tasks_and_waits_until_they_have_cleared_up() 
         assert not nursery.child_tasks
 
 
+async def test_a_task_that_starts_after_the_end_is_cancelled() -> None:
+    async with trio.open_nursery() as nursery:
+        tasks = ConnectionTasks(nursery, fail_test)
+        await tasks.end()
+        tasks.start_soon(trio.sleep_forever)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not nursery.child_tasks
+
+
+async def test_the_end_waits_for_a_task_that_starts_as_the_last_one_exits() -> None:
+    cleared: list[str] = []
+    gate, may_clear_up = trio.Event(), trio.Event()
+
+    async def clear_up() -> None:
+        with trio.CancelScope(shield=True):
+            await may_clear_up.wait()
+        cleared.append("late")
+
+    class StartLate(trio.abc.Instrument):
+        """Start a task once the only one has exited, before the waiting end goes on."""
+
+        def task_exited(self, task: trio.lowlevel.Task) -> None:
+            trio.lowlevel.remove_instrument(self)
+            tasks.start_soon(clear_up)
+
+    async def last() -> None:
+        with trio.CancelScope(shield=True):
+            await gate.wait()
+        trio.lowlevel.add_instrument(StartLate())
+
+    async def end() -> None:
+        await tasks.end()
+        cleared.append("end")
+
+    async with trio.open_nursery() as nursery:
+        tasks = ConnectionTasks(nursery, fail_test)
+        tasks.start_soon(last)
+        nursery.start_soon(end)
+        await trio.testing.wait_all_tasks_blocked()
+        gate.set()
+        await trio.testing.wait_all_tasks_blocked()
+        may_clear_up.set()
+    assert cleared == ["late", "end"]
+
+
 async def test_without_tasks_the_end_is_no_checkpoint() -> None:
     async with trio.open_nursery() as nursery:
         with trio.testing.assert_no_checkpoints():

@@ -5,19 +5,32 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Generator
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 import msgspec
 import pytest
 import trio
+from msgspec.structs import replace
 
 from haft_protocol.errors import RpcError, internal
-from haft_protocol.methods import Empty, FetchParams
+from haft_protocol.methods import AwaitResult, CalledText, Empty, FetchParams
 from haft_protocol.rpc import read_params
-from haft_protocol.states import Running
+from haft_protocol.states import (
+    Base64,
+    EndedBy,
+    HandleState,
+    Notice,
+    Running,
+    Screen,
+    Stopped,
+    as_text,
+)
+from haft_protocol.tools import called
 from haftd.caller import Caller
-from haftd.core.truncation import BatchBudget
+from haftd.core import truncation
+from haftd.core.truncation import BatchBudget, Paint
 from haftd.methods import base
 from haftd.methods.base import DeferredReply, MethodHandler
 from haftd.rpc import dispatch, jsonrpcserver
@@ -164,7 +177,7 @@ def test_a_batch_with_a_cancellation_and_no_deferred_call_is_answered(rig: Rig) 
 def test_a_batch_shares_the_reply_bound(rig: Rig) -> None:
     found = answer(rig, batch(*(request("wait", n, name="x") for n in range(4))), room=2)
     assert [isinstance(slot, PendingRequest) for slot in found.slots] == [True, True, False, False]
-    assert found.slots[3].error.data["limit"] == "max_in_flight"
+    assert plain(found.slots[3])["error"]["data"]["limit"] == "max_in_flight"
 
 
 def test_a_failed_reservation_fails_the_batch(rig: Rig) -> None:
@@ -345,9 +358,9 @@ async def test_lists_of_a_batch_that_are_made_in_turn_end_with_its_room(rig: Rig
         finished = await dispatcher.finish(pending)
         assert isinstance(finished, Reply)
         replies.append(dispatcher.take(finished, budget))
-    refused = [reply for reply in replies if isinstance(reply, Reply)]
-    assert made == 32 and len(refused) == 8
-    assert all(reply.error is not None for reply in refused)
+    assert made == 32 and ["error" in plain(reply) for reply in replies] == 32 * [False] + 8 * [
+        True
+    ]
 
 
 async def test_a_list_that_was_made_beside_others_is_refused_behind_the_room(rig: Rig) -> None:
@@ -355,14 +368,122 @@ async def test_a_list_that_was_made_beside_others_is_refused_behind_the_room(rig
     budget.add(32 << 20)
     for method, is_refused in (("tools/list", True), ("fetch", False), ("abort", False)):
         taken = dispatcher.take(Reply(b"1", method, {}), budget)
-        assert isinstance(taken, Reply) == is_refused
+        assert ("error" in plain(taken)) == is_refused
 
 
-def test_a_fetch_of_a_screen_is_refused_behind_the_room_and_of_text_is_not(rig: Rig) -> None:
+def test_a_call_that_may_have_a_screen_and_acts_by_it_alone_is_refused_behind_the_room() -> None:
     budget = BatchBudget()
     budget.add(32 << 20)
-    params = {"id": "h", "view": "screen"}
-    with pytest.raises(RpcError, match="max_batch_reply"):
-        dispatch._refuse_lists("fetch", msgspec.Raw(msgspec.json.encode(params)), budget)
+    calls: list[tuple[str, dict[str, object]]] = [
+        ("fetch", {"id": "h", "view": "screen"}),
+        ("fetch", {"id": "h", "view": "paint"}),
+        ("tools/call", {"tool": "t", "arguments": {}}),
+        ("session/list", {}),
+    ]
+    for method, params in calls:
+        with pytest.raises(RpcError, match="max_batch_reply"):
+            dispatch._refuse_lists(method, msgspec.Raw(msgspec.json.encode(params)), budget)
     text = msgspec.Raw(msgspec.json.encode({"id": "h"}))
     assert dispatch._refuse_lists("fetch", text, budget) == FetchParams(id="h")
+    for method in ("apply", "spawn", "abort"):
+        assert dispatch._refuse_lists(method, text, budget) is text
+
+
+_SCREEN = Screen(
+    rows=1, cols=9, cursor=(0, 0), alt=False, title="", revision=1, scrollback=0, lines=("x" * 900,)
+)
+_STYLED = replace(_SCREEN, lines=(), runs=((("x" * 900, "1"),),))
+_HANDLE: dict[str, Any] = {
+    "id": "h", "tool": "t", "session": "s", "cursor": 0, "generation": 1, "elapsed_ms": 0
+}  # fmt: skip
+_ENDED: dict[str, Any] = {**_HANDLE, "ended_by": EndedBy("exit")}
+_PAINT = Paint("eA==" * 300)
+_SHOWN = {
+    "screen": Running(**_HANDLE, content="", screen=_SCREEN),
+    "styles": Running(**_HANDLE, content="", screen=_STYLED),
+    "paint": Running(**_HANDLE, content=_PAINT),
+    "screen of the stopped": Stopped(**_ENDED, result="end", screen=_SCREEN),
+    "paint of the stopped": Stopped(**_ENDED, result="end", content=_PAINT),
+    "screen of a model": called(
+        Running(**_HANDLE, content="", screen=_SCREEN), "c", (Notice("k", "info", "news", 1.0),)
+    ),
+}
+
+
+@pytest.mark.parametrize("shown", _SHOWN.values(), ids=_SHOWN)
+@pytest.mark.parametrize("method", ["apply", "spawn", "tools/call", "fetch"])
+def test_screens_behind_the_room_of_a_batch_are_left_out_and_what_was_done_is_reported(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, method: str, shown: HandleState
+) -> None:
+    monkeypatch.setattr(truncation, "MAX_BATCH_REPLY", 2000)
+    dispatcher, budget = rig.rpc_context.dispatcher, BatchBudget()
+    slots = [dispatcher.take(Reply(b"1", method, shown), budget) for _ in range(4)]
+    replies = plain(settled(dispatcher.join(slots, budget)))
+    whole = json.loads(msgspec.json.encode(shown, enc_hook=as_text))
+    assert [reply.get("result") == whole for reply in replies] == [True, True, False, False]
+    if method == "fetch":
+        assert [reply["error"]["data"]["limit"] for reply in replies[2:]] == 2 * ["max_batch_reply"]
+        return
+    state = replies[3]["result"]
+    assert state.pop("limit") == "max_batch_reply"
+    assert "screen" not in state and not state.get("content")
+    for name in ("screen", "content"):
+        whole.pop(name, None)
+        state.pop(name, None)
+    assert state == whole, "the rest, with the result and the notices, is there"
+
+
+@pytest.mark.parametrize("view", ["delta", "raw"])
+def test_a_state_without_a_screen_is_whole_behind_the_room(rig: Rig, view: str) -> None:
+    """The output that a batch reads has a bound of its own, and a mark may have moved over it."""
+    budget = BatchBudget()
+    budget.add(32 << 20)
+    state = Running(**_HANDLE, content="out" if view == "delta" else Base64("b3V0"))
+    dispatcher = rig.rpc_context.dispatcher
+    for method in ("fetch", "apply", "tools/call"):
+        slots = [dispatcher.take(Reply(b"1", method, state), budget)]
+        [reply] = plain(settled(dispatcher.join(slots, budget)))
+        assert reply["result"]["content"] == state.content and "limit" not in reply["result"]
+
+
+def test_a_long_text_for_a_model_is_cut_behind_the_room(rig: Rig) -> None:
+    """It may be a screen."""
+    budget, dispatcher = BatchBudget(), rig.rpc_context.dispatcher
+    short, long = (CalledText(text="é" * size, call_id="c") for size in (100, 9000))
+    reply = partial(Reply, b"1", "tools/call")
+    assert plain(dispatcher.take(reply(long), budget))["result"]["text"] == long.text
+    budget.add(32 << 20)
+    assert plain(dispatcher.take(reply(short), budget))["result"]["text"] == short.text
+    text = plain(dispatcher.take(reply(long), budget))["result"]["text"]
+    assert "bytes left out" in text and len(text.encode()) < 8100
+
+
+def test_of_a_reply_with_texts_all_else_is_counted(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts are cut together at the end, many handles of an `await` are not."""
+    monkeypatch.setattr(truncation, "MAX_BATCH_REPLY", 2000)
+    for completed, is_spent in ((1, False), (20, True)):
+        budget = BatchBudget()
+        states = tuple(Stopped(**_ENDED, result="x" * 3000) for _ in range(completed))
+        reply = Reply(b"1", "await", AwaitResult(completed=states, pending=()))
+        assert rig.rpc_context.dispatcher.take(reply, budget) is reply
+        assert budget.is_spent is is_spent
+
+
+def test_an_error_counts_as_a_reply(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(truncation, "MAX_BATCH_REPLY", 100)
+    dispatcher, budget = rig.rpc_context.dispatcher, BatchBudget()
+    failed = Reply(b"1", "session/list", error=internal("0" * 100))
+    first = dispatcher.take(failed, budget)
+    assert budget.is_spent
+    assert dispatcher.take(failed, budget) == first, "it stays this error"
+
+
+def test_other_tasks_run_while_the_replies_of_a_batch_are_joined(rig: Rig) -> None:
+    slots = [b"1", None, Reply(b"2", "echo", "x"), b"3"]
+    steps = rig.rpc_context.dispatcher.join(slots, BatchBudget())
+    assert sum(1 for _ in steps) >= 3
+    joined = settled(rig.rpc_context.dispatcher.join(slots, BatchBudget()))
+    assert joined == b'[1,{"jsonrpc":"2.0","id":2,"result":"x"},3]'
+    assert settled(rig.rpc_context.dispatcher.join([None], BatchBudget())) is None

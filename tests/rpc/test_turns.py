@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -100,6 +101,50 @@ async def test_other_tasks_run_within_a_batch(
     assert [one["id"] for one in json.loads(wire.written)] == list(range(40))
     # The order within a round is left to chance, also in the round that is counted from.
     assert wire.before[0] >= turns * 40 - 1
+
+
+@pytest.mark.parametrize("method", ["echo", "late", "single"])
+async def test_a_long_reply_is_framed_in_a_thread_and_sent_although_the_reading_ends(
+    monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """A copy of tens of megabytes holds all other tasks up."""
+    monkeypatch.setattr(connection, "_LONG_FRAME", 1000)
+    rig, threads = Rig(), list[threading.Thread]()
+
+    class Noted(Told):
+        def frame(self, message: bytes, *more: bytes) -> bytes:
+            threads.append(threading.current_thread())
+            return super().frame(message, *more)
+
+    def finish(caller: Caller, params: Empty) -> str:
+        (served,) = rig.rpc_context.connections._open
+        served.finish()
+        return "finished"
+
+    rig.rpc_context.dispatcher._methods.add("finish", Empty, finish)
+    rig.gates["g"] = trio.Event()
+    rig.gates["g"].set()
+    if method == "single":
+        state = Running(
+            id="h", tool="t", session="s", cursor=0, generation=1, elapsed_ms=0,
+            content="x" * MIB,
+        )  # fmt: skip
+
+        async def long() -> Running:
+            await trio.lowlevel.checkpoint()
+            return state
+
+        rig.rpc_context.dispatcher._methods.add(
+            "single", Empty, lambda caller, params: DeferredReply(long)
+        )
+        message = request("single", 1)
+    else:
+        params = {"size": 2000} if method == "echo" else {"name": "g", "size": 2000}
+        message = batch(request("finish", 0), request(method, 1, **params))
+    wire = Noted(message)
+    await wire.be_served(rig)
+    assert len(wire.written) > 2000 and json.loads(wire.written)
+    assert [thread is threading.main_thread() for thread in threads] == [False]
 
 
 async def test_a_started_batch_is_finished_and_awaited_when_its_peer_disconnects(

@@ -1,4 +1,5 @@
-"""Truncate a batch's texts to a model's window: the longest, all to one length.
+"""Bound a batch's replies: its texts are cut, the longest, all to one length; all else is counted,
+and screens are left out once there is no room.
 
 A stopped handle's cut is reported in `truncated`, a live one's in `omitted` (docs/protocol.md,
 "Calling tools").
@@ -7,12 +8,14 @@ A stopped handle's cut is reported in `truncated`, a live one's in `omitted` (do
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from haft_protocol.errors import limit_exceeded
+from haft_protocol.methods import CalledText
 from haft_protocol.states import (
     Base64,
     HandleState,
@@ -34,7 +37,10 @@ MAX_UNCUT_BYTES = 8 * 1024 * 1024
 """Bytes of text at which a batch that is not whole yet is truncated."""
 
 MAX_BATCH_REPLY = 32 * 1024 * 1024
-"""Bytes of a batch's replies that are not cut, above which no further lists are made."""
+"""Bytes of a batch's replies that are not cut, above which no further lists and screens are sent."""
+
+_MAX_SPENT_TEXT = 8_000
+"""Bytes of a text for a model, a screen among them, where a batch has no more room: those of its output."""
 
 _MAX_READ = 16 * 1024 * 1024
 """Bytes that all reads of a batch take, before their texts are truncated."""
@@ -44,10 +50,18 @@ _MIN_READ = 65_536
 
 _LINE = len(omission_line(1 << 62).encode())
 
+_LIMIT: Final = "max_batch_reply"
+
 FindHandle = Callable[[str, str, int], Handle | None]
 """Look up a handle by session, id and generation."""
 
 _STATES = (Pending, Running, Waiting, Stopped)
+
+
+class Paint(Base64):
+    """The content of the view `paint`, a screen."""
+
+    __slots__ = ()
 
 
 class BatchBudget:
@@ -77,7 +91,7 @@ class BatchBudget:
         """Raise `limit_exceeded` once the room is spent."""
         if self.is_spent:
             raise limit_exceeded(
-                "max_batch_reply",
+                _LIMIT,
                 MAX_BATCH_REPLY,
                 "Nothing was done, as the replies of this batch are too long together; send this "
                 "request alone",
@@ -110,6 +124,32 @@ def truncate_batch(
 def text_size(result: object) -> int:
     """Return the bytes of a result's texts, which a batch may cut."""
     return sum(_sizes(result))
+
+
+def without_texts(result: Any) -> Any:
+    """Return a result with those texts empty that a batch may cut; the same object if it has none."""
+    if isinstance(result, _STATES):
+        texts = {field: "" for field, text in _texts(result).items() if text}
+        return replace(result, **texts) if texts else result
+    if not any(_states(result)):
+        return result
+    lists = {field: type(rows)(map(without_texts, rows)) for field, rows in _lists_of(result)}
+    return replace(result, **lists) if text_size(result) else result
+
+
+def without_screen(result: Any) -> Any:
+    """Return a result without its screen, in a batch without room; the same object if it has none."""
+    if isinstance(result, _STATES):
+        changed: dict[str, Any] = {}
+        if result.screen is not UNSET:
+            changed["screen"] = UNSET
+        if isinstance(result.content, Paint):
+            changed["content"] = ""
+        return replace(result, **changed, limit=_LIMIT) if changed else result
+    if isinstance(result, CalledText):
+        text, size, kept = cut_text(result.text, _MAX_SPENT_TEXT)
+        return replace(result, text=text) if kept < size else result
+    return result
 
 
 def _sizes(result: object) -> Iterator[int]:

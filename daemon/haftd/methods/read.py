@@ -19,7 +19,6 @@ from haft_protocol.encoding import EncodedText, encode_text
 from haft_protocol.errors import invalid_params
 from haft_protocol.methods import FetchParams, SpawnParams, Wait
 from haft_protocol.states import (
-    Base64,
     HandleState,
     InputWanted,
     Running,
@@ -36,6 +35,7 @@ from haftd.core.lifecycle import State
 from haftd.core.patterns import OutputMatcher, compile_pattern
 from haftd.core.terminal_filter import TerminalReader
 from haftd.core.text import AT_ONCE, DeferredText, last_line, last_plain_row
+from haftd.core.truncation import Paint
 from haftd.core.views import handle_state, note_read, read_handle, requested_start
 from haftd.executions.execution import Execution
 from haftd.executions.supervisor import Supervisor
@@ -294,7 +294,7 @@ def _painted(handle: Handle, execution: Execution | None, reader: TerminalReader
     if reader is not None:
         # Bytes not drawn yet are the output itself.
         drawn = filter_bytes(drawn, clipboard=reader.clipboard).data
-    return Base64(b64encode(drawn).decode())
+    return Paint(b64encode(drawn).decode())
 
 
 def _styled(shot: Screen, rows: StyledRows | None) -> Screen:

@@ -40,6 +40,7 @@ _TURN_S = 0.002  # of a batch, between turns of other tasks
 _LONG_REPLIES = 2  # replies with long texts under way, above which no request is read
 _MAX_LONG_REPLIES = 4  # of all connections: read, converted and sent at once
 _DRAIN_S = 0.1  # for a peer to read a long reply before another one is begun
+_LONG_FRAME = 1 << 20  # bytes above which a thread frames a reply: a copy of them, without the GIL
 _HELD_FACTOR = 4  # times `max_queued`: bound for pending requests' results
 
 
@@ -261,7 +262,8 @@ class Connection:
                 else:
                     reply = self._accept_answer(answer)
                 if reply is not None:
-                    answers.append(frame(reply))
+                    is_short = len(reply) <= _LONG_FRAME
+                    answers.append(frame(reply) if is_short else await self._frame(reply))
                     size += len(reply)
                 if (
                     count % _BURST == 0
@@ -492,9 +494,17 @@ class Connection:
             self._answered.unpark_all()
 
     async def _send(self, reply: bytes, *more: bytes) -> None:
+        frame = await self._frame(reply, *more)
         if not self._outbox.has_room:
-            await self._hold_reply(len(reply) + sum(map(len, more)))
-        self._outbox.send(self._wire.frame(reply, *more))
+            await self._hold_reply(len(frame))
+        self._outbox.send(frame)
+
+    async def _frame(self, reply: bytes, *more: bytes) -> bytes:
+        """Frame a reply, a long one with turns for other tasks; a cancellation takes effect later."""
+        if len(reply) + sum(map(len, more)) > _LONG_FRAME:
+            with trio.CancelScope(shield=True):
+                return await trio.to_thread.run_sync(self._wire.frame, reply, *more)
+        return self._wire.frame(reply, *more)
 
     async def _hold_reply(self, size: int) -> None:
         bound = _HELD_FACTOR * self._context.limits.max_queued

@@ -8,11 +8,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
+from io import BytesIO
 from typing import Any, NoReturn
 
 import msgspec
 import trio
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from haft_protocol.encoding import (
@@ -20,7 +20,6 @@ from haft_protocol.encoding import (
     encode_long_reply,
     encode_reply,
     is_long,
-    join_batch,
 )
 from haft_protocol.errors import (
     RpcError,
@@ -50,6 +49,8 @@ from haftd.core.truncation import (
     batch_read_size,
     text_size,
     truncate_batch,
+    without_screen,
+    without_texts,
 )
 from haftd.logs import Log
 from haftd.methods.base import DeferredReply, HandleWait, MethodHandler
@@ -96,17 +97,14 @@ def _raise(fault: Exception) -> NoReturn:
     raise fault
 
 
+def _reads(name: str) -> bool:
+    method = METHODS.get(name)
+    return method is not None and method.reads_only
+
+
 def _lists(name: str) -> bool:
     """True for a method that reads only: its reply may be asked for again."""
-    method = METHODS.get(name)
-    return method is not None and method.reads_only and name not in _OTHER_READERS
-
-
-def _is_repeatable(reply: Reply) -> bool:
-    """True for a reply that may be asked for again."""
-    return _lists(reply.method) or (
-        reply.method == "fetch" and getattr(reply.result, "screen", UNSET) is not UNSET
-    )
+    return _reads(name) and name not in _OTHER_READERS
 
 
 def _refuse_lists(name: str, params: Any, budget: BatchBudget) -> Any:
@@ -253,18 +251,32 @@ class Dispatcher:
         return [self.encode(reply)]
 
     def take(self, reply: Reply, budget: BatchBudget) -> Slot:
-        """Return a member's reply for `join`: encoded and counted unless its texts may be cut; of a list
-        that has become too much, an error."""
-        if reply.error is not None or text_size(reply.result):
+        """Return a member's reply for `join`, counted, and encoded unless its texts may be cut. Without
+        room, an error replaces what may be asked for again; the reply of an act loses its screen."""
+        try:
+            result = self._bounded(reply, budget)
+        except RpcError as refused:
+            reply = replace(reply, result=None, error=_drop_traceback(refused))
+        else:
+            reply = reply if result is reply.result else replace(reply, result=result)
+        rest = without_texts(reply.result)
+        if rest is not reply.result:
+            budget.add(len(self.encode(Reply(reply.id, reply.method, rest))))
             return reply
-        if _is_repeatable(reply):
-            try:
-                budget.check()
-            except RpcError as refused:
-                return replace(reply, result=None, error=_drop_traceback(refused))
         encoded = self.encode(reply)
         budget.add(len(encoded))
         return encoded
+
+    @staticmethod
+    def _bounded(reply: Reply, budget: BatchBudget) -> object:
+        """Return the part of a result for which there is room; raise `limit_exceeded` where that is
+        none, and nothing was done."""
+        if reply.error is not None or not budget.is_spent:
+            return reply.result
+        result = without_screen(reply.result)
+        if _lists(reply.method) or (result is not reply.result and _reads(reply.method)):
+            budget.check()
+        return result
 
     def join(
         self, slots: Sequence[Slot], budget: BatchBudget
@@ -272,14 +284,17 @@ class Dispatcher:
         """Join a batch's replies, each cut to its share of the text that the matches have left; None
         without replies."""
         slots = yield from self._cut(slots, MAX_BATCH_BYTES - budget.lines.spent)
-        replies: list[bytes] = []
+        # Not by one call of `join`: a long reply would hold other tasks up.
+        joined = BytesIO()
         for slot in slots:
-            if isinstance(slot, Reply):
-                replies.append(self.encode(slot))
+            if isinstance(slot, Reply | bytes):
+                joined.write(b"," if joined.tell() else b"[")
+                joined.write(slot if isinstance(slot, bytes) else self.encode(slot))
                 yield
-            elif isinstance(slot, bytes):
-                replies.append(slot)
-        return join_batch(replies) if replies else None
+        if not joined.tell():
+            return None
+        joined.write(b"]")
+        return joined.getvalue()
 
     def _cut(
         self, slots: Sequence[Slot], size: int = MAX_BATCH_BYTES
