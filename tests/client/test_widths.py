@@ -90,11 +90,22 @@ def _shown_in_terminal(words: list[str], width: int, env: dict[str, str]) -> lis
     return shown
 
 
-def test_ps_shows_every_column_at_80(serve: Serve) -> None:
-    shown = _ps_at_80(serve, [_listed("a-name")])
-    assert shown[0].split() == HEAD
-    for cell in ("running", "4000000", "1h1m", "1m15s", "300M", "2.0K", "make"):
-        assert cell in shown[1]
+def test_ps_at_80_shows_the_beginning_of_each_command(serve: Serve) -> None:
+    """Columns of figures are left out whole for it, the least telling first."""
+    python = "/usr/bin/python3 "
+    live = [_listed("web", command=f"{python}serve.py"), _listed("db", command=f"{python}load.py")]
+    shown = _ps_at_80(serve, live)
+    assert shown[0].split() == [*HEAD[:5], "MEMORY", "OUTPUT", "COMMAND"]
+    for line, script in zip(shown[1:], ("serve.p", "load.py"), strict=True):
+        assert f"{python}{script}" in line
+        for cell in ("running", "4000000", "1h1m", "300M", "2.0K"):
+            assert cell in line
+
+
+def test_figures_give_way_to_a_command_and_the_age_does_not(serve: Serve) -> None:
+    shown = _ps_at_80(serve, [_listed("i" * 20, tool="t" * 20, command="c" * 60)])
+    assert shown[0].split() == ["ID", "TOOL", "STATE", "AGE", "COMMAND"]
+    assert "c" * 16 in shown[1]
 
 
 def test_ps_at_80_cuts_no_id_state_or_need(serve: Serve) -> None:
@@ -109,7 +120,7 @@ def test_ps_at_80_cuts_no_id_state_or_need(serve: Serve) -> None:
 
 def test_columns_are_left_out_in_their_order_before_a_cell_is_cut() -> None:
     rows = [("ID", "CPU", "OUTPUT", "COMMAND"), ("i" * 20, "1m15s", "2.0K", "c" * 40)]
-    options = {"whole": ("ID", "CPU", "OUTPUT"), "spare": ("OUTPUT", "CPU")}
+    options = {"whole": ("ID", "CPU", "OUTPUT"), "spare": {"OUTPUT": 8, "CPU": 8}}
     heads = [fit(rows, room, **options)[0].split() for room in (45, 44, 37, 36)]
     assert heads == [
         list(rows[0]),

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 _REASONED = ("exit", "limit")
 _USUAL_COLUMNS = 80
 _MIN_COLUMN = 6
-_USEFUL_COLUMN = 8
-"""The text of a cut cell that is worth a column of figures."""
 _GAP = "  "
+_NONE: dict[str, int] = {}
 WHEN = ("auto", "always", "never")
 _when: When = "auto"
 _is_mid_line = False
@@ -234,7 +233,7 @@ def table(
     narrow: Sequence[Sequence[str]] | None = None,
     *,
     whole: Collection[str] = (),
-    spare: Sequence[str] = (),
+    spare: Mapping[str, int] = _NONE,
 ) -> None:
     """Write rows in columns below the first row. In a terminal that is too narrow they are those
     of `narrow`, and fitted: see `fit`."""
@@ -251,19 +250,20 @@ def fit(
     room: int | None,
     *,
     whole: Collection[str] = (),
-    spare: Sequence[str] = (),
+    spare: Mapping[str, int] = _NONE,
 ) -> list[str]:
     """Return the lines of a table, at most `room` wide if that has place for all columns.
 
-    `spare` columns are left out, in order, until the others have room: `whole` ones entirely, any
-    other with some of its text. Then the widest of these others are cut, and `whole` ones only as
-    a last resort.
+    A `spare` column is left out, in order, if the others do not have room beside it: `whole` ones
+    entirely, any other with as many characters as `spare` maps the column to. Then the widest of
+    these others are cut, and `whole` ones only as a last resort.
     """
     widths = {cells[0]: max(map(len, cells)) for cells in zip(*rows, strict=True)}
     if room is not None:
         room += len(_GAP)
-        for name in spare:
-            if sum(_needed(width, n in whole) for n, width in widths.items()) <= room:
+        for name, least in spare.items():
+            needed = (w if n in whole else min(w, least) for n, w in widths.items())
+            if sum(needed) + len(_GAP) * len(widths) <= room:
                 break
             widths.pop(name, None)
         _cut(widths, [name for name in widths if name not in whole], room)
@@ -273,10 +273,6 @@ def fit(
         _GAP.join(_shorten(row[place], width).ljust(width) for place, width in places).rstrip()
         for row in rows
     ]
-
-
-def _needed(width: int, is_whole: bool) -> int:
-    return len(_GAP) + (width if is_whole else min(width, _USEFUL_COLUMN))
 
 
 def _cut(widths: dict[str, int], names: Sequence[str], room: int) -> None:

@@ -30,7 +30,8 @@ examples:
 
 _HEAD = ("ID", "TOOL", "STATE", "PID", "AGE", "CPU", "MEMORY", "OUTPUT", "COMMAND")
 _WHOLE = ("ID", "STATE", "NEEDS", "PID", "AGE", "CPU", "MEMORY", "OUTPUT")
-_SPARE = ("OUTPUT", "MEMORY", "CPU", "PID", "AGE", "TOOL")
+_SPARE = {"CPU": 24, "MEMORY": 24, "OUTPUT": 24, "PID": 24, "AGE": 8, "TOOL": 8}
+"""Characters of the command that are worth each column; with 24, an interpreter's script is seen."""
 _RECENT_S = 60.0
 _CALL = r"call\.[0-9a-f]{16}"
 """Daemon's id for a call without an action."""
@@ -74,7 +75,10 @@ def run(options: argparse.Namespace) -> int:
     )
     every = every and {info["session"] for info in shown} != {_own_session(options)}
     show.table(
-        _rows(shown, every), narrow=_rows(shown, every, narrow=True), whole=_WHOLE, spare=_SPARE
+        _rows(shown, every),
+        narrow=_rows(shown, every, narrow=True),
+        whole=_WHOLE,
+        spare=_SPARE,
     )
     if hidden := len(infos) - len(shown):
         show.line(f"haft ps: {hidden} stopped more than a minute ago; -a shows all", "dim")
