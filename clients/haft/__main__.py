@@ -216,7 +216,7 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
         text = in_our_words(f"{text}: {fault.text!r}; name another with --root")
     text = show.plain(text, 1000)
     if isinstance(fault, RemoteError) and fault.kind == "handle_not_found":
-        options.remedy = _other_session_option(options, fault)
+        options.remedy = _explain_other_session(options, fault)
     if remedy := getattr(options, "remedy", None):
         # The daemon's advice on a missing program holds for one that was meant.
         text = text.partition(" Install it, ")[0].rstrip(".")
@@ -235,13 +235,13 @@ def _report(options: argparse.Namespace, fault: Exception) -> int:
     return getattr(options, "failure_status", status)
 
 
-def _other_session_option(options: argparse.Namespace, fault: RemoteError) -> str | None:
-    """Return the option that selects the sessions with a live handle of this name; None without
-    one."""
+def _explain_other_session(options: argparse.Namespace, fault: RemoteError) -> str | None:
+    """Name the command for each handle of this id in other sessions, those still running if there
+    are any; None if there is no handle. Waits up to a second for the daemon's list."""
     import json
     import shlex
 
-    from .cli.options import connect_plainly
+    from .cli.options import command_in, connect_plainly
     from .errors import HaftError
 
     name = fault.data.get("id") if isinstance(fault.data, dict) else None
@@ -249,11 +249,18 @@ def _other_session_option(options: argparse.Namespace, fault: RemoteError) -> st
         with connect_plainly(options) as haft:
             haft.patience, haft.silence = 1.0, None
             listed = json.loads(haft.raw("handles/list", {"session": "*"}))["handles"]
-        live = [each for each in listed if each["id"] == name and each["state"] != "stopped"]
-        options_shown = [f"--session {shlex.quote(each['session'])}" for each in live]
+        found = [(each["session"], each["state"]) for each in listed if each["id"] == name]
     except (HaftError, KeyError, TypeError, ValueError):
         return None
-    return f"one of this name runs with {' or '.join(options_shown)}" if options_shown else None
+    live = [session for session, state in found if state != "stopped"]
+    words = f"{options.command} {shlex.quote(str(name))}"
+    commands = [
+        command_in(options, session, words) for session in live or [session for session, _ in found]
+    ]
+    state = "runs" if live else "has ended"
+    return (
+        f"one of this name {state} in another session: {' or '.join(commands)}" if found else None
+    )
 
 
 def _has_daemon_ended(options: argparse.Namespace) -> bool:

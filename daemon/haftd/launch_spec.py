@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal
@@ -59,12 +60,21 @@ NETWORK_FILES = (
 )
 """Names of hosts and certificates, readable in every sandbox with a network."""
 
+PYTHON_WORKER = (sys.executable, "-P", "-m", "haft.tools")
+"""First words of the command of a tool that is a Python function: the worker of haft's SDK."""
+
 _MAX_COMMAND_LENGTH = 200
 
 
-def shown_command(argv: Sequence[str]) -> str:
-    """Return a command for display, of at most 200 characters."""
-    text = shlex.join(argv)
+def shown_command(argv: Sequence[str], tool: str) -> str:
+    """Return the command of a tool for display, of at most 200 characters: for a Python function its
+    name and file, or `MODULE:NAME` of a package's, in place of the worker's words."""
+    is_function = tuple(argv[: len(PYTHON_WORKER)]) == PYTHON_WORKER
+    match argv[len(PYTHON_WORKER) :] if is_function else ():
+        case ["--entry", place, *_] | [place, *_]:
+            text = f"{tool} in {place}"
+        case _:
+            text = shlex.join(argv)
     return text if len(text) <= _MAX_COMMAND_LENGTH else text[: _MAX_COMMAND_LENGTH - 1] + "…"
 
 

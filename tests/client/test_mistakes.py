@@ -613,21 +613,37 @@ def test_a_handle_that_is_no_longer_kept_had_ended_already(serve: Serve, capsys:
     assert main(["fetch", "old"]) == 4
 
 
-def test_a_handle_of_another_session_is_named_with_the_option(
+def test_a_handle_of_another_session_is_named_with_the_command(
     serve: Serve, capsys: Capture
 ) -> None:
-    rows = [{**running("a"), "session": "other b"}, stopped("gone")]
+    """A handle that still runs is meant rather than ended ones of its name."""
+    rows = [
+        {**running("a"), "session": "other b"},
+        {**stopped("a"), "session": "old"},
+        {**stopped("gone"), "session": "default"},
+    ]
 
     def answer(request: dict[str, Any], peer: Peer) -> Any:
         if request["method"] == "handles/list":
             return {"handles": rows}
-        name = request["params"]["id"]
+        name = request["params"].get("id") or request["params"]["all"][0]
         raise Refuse(-32001, "handle_not_found", f"There is no handle {name!r}.", id=name)
 
     serve(answer)
-    for name, more in (("a", "; one of this name runs with --session 'other b'"), ("gone", ".")):
-        assert main(["logs", name]) == 4
-        assert capsys.readouterr().err == f"haft logs: There is no handle '{name}'{more}\n"
+    for command, name, session, state in (
+        ("logs", "a", "'other b'", "runs"),
+        ("fetch", "a", "'other b'", "runs"),
+        ("abort", "a", "'other b'", "runs"),
+        ("await", "a", "'other b'", "runs"),
+        ("logs", "gone", "default", "has ended"),
+    ):
+        assert main(["--session", "mine", command, name]) == 4
+        assert capsys.readouterr().err == (
+            f"haft {command}: There is no handle '{name}'; one of this name {state} in another session: "
+            f"`haft --session {session} {command} {name}`\n"
+        )
+    assert main(["logs", "none"]) == 4
+    assert capsys.readouterr().err == "haft logs: There is no handle 'none'.\n"
 
 
 def test_the_names_of_live_handles_are_listed_alone(serve: Serve, capsys: Capture) -> None:

@@ -120,7 +120,7 @@ def test_ps_at_80_cuts_no_id_state_or_need(serve: Serve) -> None:
 
 def test_columns_are_left_out_in_their_order_before_a_cell_is_cut() -> None:
     rows = [("ID", "CPU", "OUTPUT", "COMMAND"), ("i" * 20, "1m15s", "2.0K", "c" * 40)]
-    options = {"whole": ("ID", "CPU", "OUTPUT"), "spare": {"OUTPUT": 8, "CPU": 8}}
+    options: dict[str, Any] = {"whole": ("ID", "CPU", "OUTPUT"), "spare": {"OUTPUT": 8, "CPU": 8}}
     heads = [fit(rows, room, **options)[0].split() for room in (45, 44, 37, 36)]
     assert heads == [
         list(rows[0]),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from haft_protocol.methods import Problem
+from haftd.launch_spec import shown_command
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definitions.document import UnreadableFile
 from haftd.tools.definitions.entry_points import find_entry_points
@@ -37,6 +38,17 @@ def test_decorated_functions_are_definitions(tmp_path: Path) -> None:
         "tools": {"a": own, "b.c": {"stateful": True, "limits": {"wall_s": 5}, **own}}
     }
     assert document.lines == {("tools", "a"): 5, ("tools", "b.c"): 8}
+
+
+def test_the_command_of_a_function_is_shown_by_its_name_and_file(tmp_path: Path) -> None:
+    document = read_functions(write(tmp_path, "@tool\ndef a(): ...\n"))
+    argv = [*document.data["tools"]["a"]["command"][:-1], "run"]
+    assert shown_command(argv, "a") == f"a in {tmp_path}/mine.py"
+    assert (
+        shown_command([*argv[:4], "--entry", "pack:a", "--path", "/x", "run"], "a") == "a in pack:a"
+    )
+    assert shown_command(["python3", "-c", "a b"], "run") == "python3 -c 'a b'"
+    assert shown_command(argv[:4], "run") == " ".join(argv[:4]), "a user's own command"
 
 
 FAULTS = [

@@ -530,6 +530,13 @@ def command_for(options: argparse.Namespace, words: str, found_in: str | None = 
     return f"`haft {_daemon_options(options)}{where}{words.strip()}`"
 
 
+def command_in(options: argparse.Namespace, session: str, words: str) -> str:
+    """Return a command for the same daemon and the named session, as a message shows it."""
+    import shlex
+
+    return f"`haft {_daemon_options(options)}--session {shlex.quote(session)} {words}`"
+
+
 def chosen_root(options: argparse.Namespace, folder: str | None = None) -> str:
     """Return the absolute path of `folder`, else of the root option, else the working folder."""
     try:

@@ -148,7 +148,9 @@ class Starter(msgspec.Struct):
             make_spool=self.make_spool,
             wall=time.time(),
             # Shown to the person who approves it.
-            command="" if approver is None else shown_command(ready.resolved.launch.argv),
+            command=""
+            if approver is None
+            else shown_command(ready.resolved.launch.argv, ready.tool.name),
             terminal=ready.resolved.launch.terminal,
             needs_approval=approver is not None,
             settings=_settings(

@@ -17,7 +17,7 @@ class ChildControl:
 
     def __init__(self, call: Call, child: Child) -> None:
         self.child = child
-        self.command = shown_command(call.launch.argv)
+        self.command = shown_command(call.launch.argv, call.tool)
 
     @property
     def pid(self) -> int | None:

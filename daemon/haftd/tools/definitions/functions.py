@@ -8,13 +8,13 @@ definition. The program is a worker process (`haft.tools`), or the file itself i
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from haft_protocol.errors import shown
 from haft_protocol.methods import Problem
+from haftd.launch_spec import PYTHON_WORKER
 
 from .document import Document, UnreadableFile, problem, read_text
 from .entry_points import EntryPoint, find_entry_points
@@ -34,7 +34,6 @@ _ACTION = "{{ context.action }}"
 _MODULE = "haft.tools"
 """Module of the decorator; a file without this name has no tools."""
 
-_WORKER = (sys.executable, "-P", "-m", _MODULE)
 _DECORATOR = "tool"
 _NOT_SET = frozenset({"command", "source", "runtime", "output", "parameters"})
 
@@ -71,13 +70,13 @@ def _parse(text: str) -> ast.Module:
 def _choose_program(path: Path, text: str) -> list[str]:
     if text.startswith("#!") and os.access(path, os.X_OK):
         return [str(path)]
-    return [*_WORKER, str(path)]
+    return [*PYTHON_WORKER, str(path)]
 
 
 def is_function(tool: Tool) -> bool:
     """True if the program is the worker process, whose description of a file has all its functions,
     whichever is asked for."""
-    return tool.command is not None and tool.command.words[: len(_WORKER)] == _WORKER
+    return tool.command is not None and tool.command.words[: len(PYTHON_WORKER)] == PYTHON_WORKER
 
 
 def _make_definition(program: Sequence[str]) -> dict[str, Any]:
@@ -133,7 +132,7 @@ def find_packaged_functions(
             continue
         reference = f"{entry.module}:{entry.object}"
         program = ["--entry", reference, "--path", entry.folder]
-        definition = _make_definition([*_WORKER, *program])
+        definition = _make_definition([*PYTHON_WORKER, *program])
         place: dict[tuple[str, ...], int] = {("tools", entry.name): entry.line}
         documents.append(Document(entry.file, {"tools": {entry.name: definition}}, place))
     return documents
