@@ -153,6 +153,21 @@ def test_a_prompt_matches_before_sequences_that_are_not_shown(rest: bytes) -> No
     assert watch.match_range is not None
 
 
+SEQUENCES = "er\x1b[1;31mro\x1b]8;;https://example.org/\x1b\\r≤\x1b]0;x\x07y".encode()
+"""A line whose text is `error≤y`."""
+
+
+@pytest.mark.parametrize("size", range(1, len(SEQUENCES) + 1))
+def test_no_slice_ends_inside_a_sequence(size: int) -> None:
+    spool = make()
+    spool.append(SEQUENCES * 3 + b"\n")
+    watch = OutputMatcher(compile_pattern("^(error≤y){3}$"))
+    while watch.match_range is None and watch.has_unread(spool):
+        text = watch.next_text(spool, size)
+        watch.take(text, text.search(), spool)
+    assert watch.match_range is not None
+
+
 def test_a_line_without_end_is_searched_in_linear_time() -> None:
     """Its text is carried within bounds, though each slice ends with a match that more output may change."""
     spool = make(memory=1 << 22)

@@ -13,7 +13,7 @@ from haftd.core.search import LineBudget, Search, match_lines
 from haftd.core.spool import Budget, Spool
 from haftd.regex import Pattern
 from tests.core.disks import make
-from tests.core.test_patterns import HOSTILE
+from tests.core.test_patterns import HOSTILE, SEQUENCES
 
 LINES = st.lists(st.text(st.sampled_from("abx é"), max_size=12), max_size=12)
 
@@ -108,6 +108,17 @@ def test_the_cut_of_a_long_line_is_not_its_end(pattern: str) -> None:
     matches, more = search(spool, pattern, 10)
     assert [line for _, line in matches] == ([] if pattern == "^$" else ["0"]) and not more
     assert len(search(spool, "0+|y", 10)[0]) == 2
+
+
+@pytest.mark.parametrize("size", range(4, len(SEQUENCES) + 1))
+def test_no_slice_ends_inside_a_sequence(size: int) -> None:
+    spool = make()
+    spool.append(SEQUENCES * 3 + b"\n")
+    task = Search(spool, lines_with("[1;/0]|http"), 10, LineBudget(1 << 30))
+    task._size = size
+    while not step(task):
+        pass
+    assert task.matches == []
 
 
 def test_the_beginning_and_the_kept_stretch_are_both_searched() -> None:

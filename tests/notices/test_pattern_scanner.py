@@ -12,6 +12,7 @@ from haftd.core.termination import Termination
 from haftd.notice_settings import NoticePattern, NoticeSettings
 from haftd.notices.pattern_scanner import MatchedLine, PatternScanner
 from tests.core.disks import make
+from tests.core.test_patterns import SEQUENCES
 
 
 def handle(*patterns: str, memory: int = 1 << 22) -> Handle:
@@ -171,6 +172,18 @@ def test_a_long_unfinished_line_begins_once() -> None:
         assert looked(scan) == []
     target.append_output(b"\nb", 0.0)
     assert looked(scan) == [("^b", "b")]
+
+
+@pytest.mark.parametrize("size", range(1, len(SEQUENCES) + 1))
+def test_no_slice_ends_inside_a_sequence(size: int) -> None:
+    target = handle("^(error≤y){3}$")
+    scan = PatternScanner(target)
+    target.append_output(SEQUENCES * 3 + b"\n", 0.0)
+    found = []
+    while scan.has_unread:
+        part = scan.read(size)
+        found += [] if part is None else scan.take(part, part.find_matches())
+    assert len(found) == 1
 
 
 def test_output_dropped_by_the_spool_is_skipped() -> None:

@@ -16,6 +16,7 @@ from haft_protocol.patterns import InvalidPattern
 from haftd.lazy_pattern import lazy_pattern
 from haftd.regex import Pattern, compile_expression, find_match, is_undecided
 
+from .escapes import MAX_SEQUENCE, continued
 from .spool import Spool
 from .text import STRIPPED, Rendering, shown_end
 
@@ -30,6 +31,9 @@ _MAY_CROSS_LINES = lazy_pattern(
 
 _MAX_RENDERED = 16_384
 """Bytes with control characters converted to text at once: three milliseconds at worst."""
+
+_MIN_SLICE = 4
+"""Bytes of the longest UTF-8 character."""
 
 _BETWEEN = frozenset(b" \t\r\n\a\b")
 """Bytes that a terminal inserts in a wrapped line."""
@@ -55,12 +59,28 @@ def slice_size(pattern: Pattern) -> int:
 def read_slice(spool: Spool, start: int, size: int, stop: int) -> tuple[bytes, int]:
     """Return the output from `start` to `stop` without long control strings, some `size` bytes at most,
     fewer with control characters; and the offset behind."""
-    data, end = _read(spool, start, min(size, _MAX_RENDERED), stop)
+    data, end = _read(spool, start, max(_MIN_SLICE, min(size, _MAX_RENDERED)), stop)
     if size > _MAX_RENDERED and end < stop and not _has_controls(data):
         longer, longer_end = _read(spool, start, size, stop)
         if not _has_controls(longer):
             return longer, longer_end
     return data, end
+
+
+def cut_slice(
+    spool: Spool, start: int, data: bytes, end: int, rendering: Rendering
+) -> tuple[bytes, int]:
+    """Return a slice of the output from `start` to `end` without an unfinished last character or sequence;
+    with the rest of a sequence that is longer than the slice."""
+    size = len(data)
+    kept = size - rendering.pending(data)
+    if size and not kept and end >= spool.start:
+        more, _ = _read(spool, end, MAX_SEQUENCE, spool.end)
+        kept = size + continued(data, more)
+        data += more[: kept - size]
+    if kept in (0, size):
+        return data, end
+    return data[:kept], spool.strings.offset_of(start, kept)
 
 
 def _read(spool: Spool, start: int, size: int, stop: int) -> tuple[bytes, int]:
@@ -183,10 +203,7 @@ class OutputMatcher:
         data, stop = read_slice(
             spool, start, min(size, _MAX_RENDERED) if self._echo else size, spool.end
         )
-        whole = data[: len(data) - self._rendering.pending(data)] or data
-        if len(whole) < len(data):
-            stop = spool.strings.offset_of(start, len(whole))
-        self.read(whole, stop)
+        self.read(*cut_slice(spool, start, data, stop, self._rendering))
 
     def read(self, data: bytes, stop: int) -> None:
         """Read output that ends at the offset `stop`."""

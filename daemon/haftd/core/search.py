@@ -11,7 +11,7 @@ import msgspec
 
 from haftd.regex import Pattern, find_match
 
-from .patterns import read_slice, slice_size
+from .patterns import cut_slice, read_slice, slice_size
 from .spool import Spool
 from .text import STRIPPED, Rendering, read_head
 
@@ -162,8 +162,10 @@ class Search:
                 data = spool.read_shown(at, end)
             at = max(at, spool.start)
         if end < stop:
-            whole = data[: data.rfind(b"\n") + 1] or data
-            if len(whole) < len(data):
+            whole = data[: data.rfind(b"\n") + 1]
+            if not whole:
+                data, end = cut_slice(spool, at, data, end, self._rendering)
+            elif len(whole) < len(data):
                 data, end = whole, strings.offset_of(at, len(whole))
         self._at = end
         before, text = self._before, self._rendering.plain(data)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from haft_protocol.states import Notice
 from haftd.core.handles import Handle
-from haftd.core.patterns import read_slice, slice_size
+from haftd.core.patterns import cut_slice, read_slice, slice_size
 from haftd.core.text import shown_end
 from haftd.core.views import printable
 from haftd.matching import Matching
@@ -208,16 +208,14 @@ class PatternScanner:
         if spool.start > self.offset:
             self.offset, self._carried, self._context = spool.start, b"", 0
             self._reported.clear()
-        start, strings = self.offset, spool.strings
+        start = self.offset
         data, stop = read_slice(spool, start, min(size, self._size), spool.end)
         if not data and not self._carried:
             # The spool was closed, or the slice is one long control string.
             self.offset = stop
             return None
         if not (stop >= spool.end and self._is_complete):
-            whole = data[: len(data) - rendering.pending(data)] or data
-            if len(whole) < len(data):
-                data, stop = whole, strings.offset_of(start, len(whole))
+            data, stop = cut_slice(spool, start, data, stop, rendering)
         self.offset = stop
         text = self._carried + rendering.plain(data)
         return Slice(
