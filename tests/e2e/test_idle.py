@@ -70,7 +70,7 @@ def test_a_daemon_with_fifty_idle_handles_makes_no_wake_ups(
 
 def test_an_idle_daemon_has_no_child_at_a_gate(daemon: RunningDaemon) -> None:
     with daemon.connect() as wire:
-        for name in ("first", "second"):
+        for name in ("first", "second", "third"):
             wire.call("spawn", tool="run", id=name, args={"argv": ["true"]}, wait="stopped")
         before = ours(daemon.pid)
         end = time.monotonic() + PATIENCE_S

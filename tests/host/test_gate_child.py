@@ -1,4 +1,4 @@
-"""A start leaves a child at its gate for the next one, which keeps nothing of the daemon's but the
+"""A start that soon follows another leaves a child at its gate for the next one, which keeps nothing of the daemon's but the
 socket, runs nothing by itself, and ends half a second later, or with the daemon."""
 
 from __future__ import annotations
@@ -50,9 +50,10 @@ def gate() -> Gate:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a child wait for a start on a busy machine, too."""
+    """Have a start leave a child that waits, also on a busy machine."""
     assert gate_child._MAX_AGE_S == 0.5
     monkeypatch.setattr(gate_child, "_MAX_AGE_S", PATIENCE_S)
+    monkeypatch.setattr(gate_child._Spare, "started_s", float("inf"))
 
 
 @pytest.fixture
@@ -129,6 +130,23 @@ async def test_no_child_is_left_where_the_next_start_follows_at_once() -> None:
         is_wanted = True
         async with running(plan("true")):
             assert is_running(spare())
+
+
+@pytest.mark.usefixtures("kept")
+async def test_a_start_that_comes_alone_leaves_no_child(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate_child._Spare, "started_s", float("-inf"))
+    async with running(plan("true")):
+        assert gate_child._Spare.child is None
+    later_s = gate_child._Spare.started_s + PATIENCE_S
+    with monkeypatch.context() as patched:
+        patched.setattr(gate_child, "_read_clock_s", lambda: later_s)
+        async with running(plan("true")):
+            assert gate_child._Spare.child is None
+    monkeypatch.setattr(gate_child._Spare, "started_s", gate_child._read_clock_s())
+    async with running(plan("true")):
+        assert is_running(spare())
 
 
 @pytest.mark.usefixtures("kept")
@@ -336,7 +354,8 @@ from haftd.host.launch.gate import best_gate
 from haftd.host.launch.gate_child import _Spare, keep_spare, leave_spare
 async def main():
     with keep_spare():
-        leave_spare(best_gate())
+        for _ in range(2):
+            leave_spare(best_gate())
         print(_Spare.child.pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 trio.run(main)

@@ -194,6 +194,7 @@ async def test_a_sandboxed_start_takes_ends_and_leaves_no_child_at_the_usual_gat
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_left: bool
 ) -> None:
     monkeypatch.setattr(gate_child, "_MAX_AGE_S", PATIENCE_S)
+    monkeypatch.setattr(gate_child._Spare, "started_s", float("inf"))
     spec = sandboxed(
         "grep", "Seccomp:", "/proc/self/status", sandbox=Sandbox(str(tmp_path)), cwd=tmp_path
     )

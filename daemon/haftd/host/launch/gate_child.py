@@ -1,8 +1,8 @@
 """A child at its gate, with the daemon's end of the socket that opens it.
 
 A machine gate takes its words and descriptors when it opens, so a child can wait for a later start:
-during `keep_spare`, each start without a sandbox leaves one, for half a second. It has the socket and
-nothing else of the daemon's, sleeps until its start, and exits with the daemon.
+during `keep_spare`, a start without a sandbox leaves one for half a second, if the start before was as
+recent. It has the socket and nothing else of the daemon's, sleeps until its start, and exits with the daemon.
 """
 
 from __future__ import annotations
@@ -131,6 +131,8 @@ class _Spare:
     child: GateChild | None = None
     until_s: float = 0.0
     """End of the wait, by `_read_clock_s`."""
+    started_s: float = float("-inf")
+    """Time of the last start that could have left a child, by `_read_clock_s`."""
 
 
 def take(gate: Gate) -> GateChild:
@@ -148,23 +150,29 @@ def take(gate: Gate) -> GateChild:
 
 def leave_spare(gate: Gate) -> None:
     """Fork the child of the next start, if one is to be kept, and have it ended `_MAX_AGE_S` later. Never
-    raises OSError."""
-    if _Spare.child is not None or not _Spare.is_wanted():
+    raises OSError.
+
+    A start that comes alone leaves none: the fork and the end of a child that was not used would cost the
+    daemon a fifth of a start.
+    """
+    now_s = _read_clock_s()
+    is_alone = now_s - _Spare.started_s >= _MAX_AGE_S
+    _Spare.started_s = now_s
+    if is_alone or _Spare.child is not None or not _Spare.is_wanted():
         return
     # A call that is due already is put off by this one; without a timer no child may wait.
     if not timer.call_in(_MAX_AGE_S, _end_spare):
         return
-    until_s = _read_clock_s() + _MAX_AGE_S
     with contextlib.suppress(OSError):
         child = fork(gate)
-        _Spare.gate, _Spare.child, _Spare.until_s = gate, child, until_s
+        _Spare.gate, _Spare.child, _Spare.until_s = gate, child, now_s + _MAX_AGE_S
         helpers.add(child.pid)
 
 
 @contextlib.contextmanager
 def keep_spare(is_wanted: Callable[[], bool] = lambda: True) -> Iterator[None]:
-    """Have each start without a sandbox leave a child for the next one, during the block, if `is_wanted` then
-    returns True.
+    """Have each start without a sandbox that soon follows another leave a child for the next one, during the
+    block, if `is_wanted` then returns True.
 
     A start that follows at once gains nothing: it waits for the fork all the same, and for the program
     before it where that has got the daemon's processor.
