@@ -90,7 +90,7 @@ export interface Approval {
   mode: "ask" | "edit";
   /** folder in which the tool runs */
   root?: string;
-  /** names of variables that the call sets otherwise than the daemon has them, at most 64 */
+  /** names of variables that the call sets otherwise than the daemon has them, at most 64, those that choose the code that runs first */
   env?: string[];
   /** the reason why this client's previous decision was invalid */
   refused?: string;

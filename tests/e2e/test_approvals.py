@@ -403,7 +403,7 @@ def test_an_approval_names_the_variables_that_the_call_changes(join: Join) -> No
     host = join()
     spawned = host.spawn("careful", "one", env={"PATH": "/evil:/bin", "HAFT_NEW": "a secret"})
     asked = host.asked()
-    assert asked["params"]["env"] == ["HAFT_NEW", "PATH"]
+    assert asked["params"]["env"] == ["PATH", "HAFT_NEW"]
     assert "a secret" not in json.dumps(asked)
     host.say(asked, "deny")
     host.refused(spawned)

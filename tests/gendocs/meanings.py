@@ -178,7 +178,7 @@ MEANINGS: dict[str, str] = {
     "Approval.id": "the handle",
     "Approval.arguments": "of the tool, with its defaults; for an action on a handle the params that were given; of a `result` its `text`: 16 KiB of it, of a longer one the beginning and the end",
     "Approval.root": "folder in which the tool runs",
-    "Approval.env": "names of variables that the call sets otherwise than the daemon has them, at most 64",
+    "Approval.env": "names of variables that the call sets otherwise than the daemon has them, at most 64, those that choose the code that runs first",
     "Approval.rendered": "the arguments for a person, in the form of the tool's `style.parameters`, or the result; invisible characters are escaped",
     "Approval.mode": "`edit`: the definition asks the person to review the arguments",
     "Approval.failed": "for a `result`: true if the tool has failed; the text is then that of the error",

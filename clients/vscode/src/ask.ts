@@ -86,7 +86,7 @@ async function beside<T>(approval: Approval, action: () => Thenable<T>): Promise
   const head = [
     `// ${approval.tool} ${approval.action}, handle ${id} of session ${session}`,
     ...(approval.root === undefined ? [] : [`// folder: ${approval.root}`]),
-    ...(approval.env === undefined ? [] : [`// variables other than haftd's: ${approval.env.join(", ")}`]),
+    ...(approval.env === undefined ? [] : [`// variables that differ from haftd's: ${approval.env.slice(0, 8).join(", ")}${approval.env.length > 8 ? ", …" : ""}`]),
   ].join("\n");
   shown.set(uri.path, `${"\n".repeat(COVERED_LINES)}${head}\n${approval.rendered}\n`);
   const document = await vscode.workspace.openTextDocument(uri);

@@ -46,6 +46,8 @@ _FIXED = ("id", "session", "root")
 
 _MAX_NAMES = 64
 """Variables that an approval names: a person reads no more."""
+_CODE_VARIABLES = ("PATH", "LD_", "PYTHON", "NODE_", "PERL", "RUBY", "GIT_", "BASH_ENV", "ENV")
+"""Beginnings of names of variables by which programs choose what to execute or load."""
 
 
 def approver_of(
@@ -99,13 +101,15 @@ def approver_of(
 def _changed_variables(
     client: Mapping[str, str | None] | None, environ: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the names alone, as a value may be secret.
+    """Return the names alone, as a value may be secret; first those that choose the code that runs.
 
-    >>> _changed_variables({"PATH": "/evil", "LANG": "C", "HOME": None}, {"PATH": "/bin", "LANG": "C"})
-    ('PATH',)
+    >>> _changed_variables({"PATH": "/evil", "A": "1", "HOME": None}, {"PATH": "/bin"})
+    ('PATH', 'A')
     """
     client = client or {}
-    return tuple(sorted(name for name in client if client[name] != environ.get(name)))[:_MAX_NAMES]
+    names = [name for name in client if client[name] != environ.get(name)]
+    names.sort(key=lambda name: (not name.startswith(_CODE_VARIABLES), name))
+    return tuple(names[:_MAX_NAMES])
 
 
 def reviewer_of(inquiries: InquiryRouter, caller: Caller, tool: Tool) -> Reviewer | None:

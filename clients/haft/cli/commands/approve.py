@@ -39,6 +39,8 @@ _EFFECTS = {
 _WORDS = {"yes": "allow", "no": "deny", "skip": "skip"}
 _ANSWERS = _WORDS | {word[0]: decision for word, decision in _WORDS.items()}
 _MAX_INDENT = 40
+_MAX_NAMES = 8
+"""Variables shown, one line of them; haftd lists first those that choose the code that runs."""
 _APPROVAL_ID = re.compile(r"[0-9a-f]{8}")
 _DONE = {"allow": "allowed", "deny": "denied", "skip": "skipped", "edit": "allowed, as edited"}
 
@@ -121,12 +123,14 @@ def _read(approval: Approval, haft: Haft) -> str:
         show.line(f"command: {show.plain(info.command)}")
     if isinstance(approval.root, str):
         show.line(f"folder: {show.plain(approval.root)}")
-    if isinstance(approval.env, tuple):
-        show.line(f"variables other than haftd's: {show.plain(', '.join(approval.env))}")
     show.line("text:" if approval.action == "result" else "arguments:")
     for line in approval.rendered.splitlines():
         indent = len(line) - len(line.lstrip(" "))
         show.line(f"{' ' * min(indent, _MAX_INDENT)}{show.plain(line, 4000)}")
+    if isinstance(approval.env, tuple):
+        more = len(approval.env) - _MAX_NAMES
+        names = show.plain(", ".join(approval.env[:_MAX_NAMES]))
+        show.line(f"variables that differ from haftd's: {names}{f' and {more} more' * (more > 0)}")
     show.line("allow it? [y]es, [n]o, [s]kip", "bold")
     explained = [f"{word}, {word[0]}: {_EFFECTS[name]}" for word, name in _WORDS.items()]
     return ask_choice(_decision, explained, "nothing was decided")

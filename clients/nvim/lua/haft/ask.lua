@@ -152,7 +152,7 @@ function M.approval(approval)
     table.insert(lines, "folder: " .. approval.root)
   end
   if approval.env then
-    table.insert(lines, "variables other than haftd's: " .. table.concat(approval.env, ", "))
+    table.insert(lines, "variables that differ from haftd's: " .. table.concat(vim.list_slice(approval.env, 1, 8), ", ") .. (#approval.env > 8 and ", …" or ""))
   end
   table.insert(lines, "")
   vim.list_extend(lines, vim.split(approval.rendered, "\n"))
