@@ -46,6 +46,10 @@ def test_a_line_is_as_it_was_rewritten_last_and_none_spans_a_gap() -> None:
     lines = Lines()
     assert [line.text for line in lines.feed(push("a", "10%\r20%\rdone\r\nbeg"))] == ["done", "beg"]
     assert [line.text for line in lines.feed(push("a", "end\n", omitted=7))] == ["end"]
+    assert [line.text for line in lines.feed(push("a", "new\n"))] == ["new"]
+    list(lines.feed(push("a", "stale")))
+    list(lines.feed(push("a", "x\n", omitted=7)))
+    assert not list(lines.end("a", UNSET))
 
 
 def watch(place: Place, *words: str) -> subprocess.CompletedProcess[str]:

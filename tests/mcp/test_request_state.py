@@ -48,6 +48,16 @@ def test_a_state_opens_for_its_call_alone(now: Any) -> None:
         assert is_broken(sealed, call=other)
 
 
+@pytest.mark.parametrize("change", ["\n", "AAAA"])
+def test_a_state_that_was_not_given_for_the_call_is_refused_in_one_sentence(
+    now: Any, change: str
+) -> None:
+    """Also for characters that the decoder of base64 ignores."""
+    sealed = sign_state(KEY, STATE, CALL)
+    with pytest.raises(InvalidState, match="not one that haft mcp gave for this call"):
+        verify_state(KEY, sealed + change, CALL)
+
+
 def test_no_flipped_byte_is_taken(now: Any) -> None:
     sealed = urlsafe_b64decode(sign_state(KEY, STATE, CALL))
     for at in range(len(sealed)):

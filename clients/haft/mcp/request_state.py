@@ -1,6 +1,8 @@
-"""`requestState`: a call's signed state, which the client returns with an answer.
+"""Signed `requestState` of a tool call that was answered `input_required`; the host returns it with the answers.
 
-The user's key is in a file of the state folder, for other processes and restarts.
+Source: MCP 2026-07-28, "Multi Round-Trip Requests". The key belongs to the user and is in a file of
+the state folder, so that other processes of `haft mcp` verify a state. Nothing bars a host from
+returning a state again: an answered question takes no second answer.
 """
 
 from __future__ import annotations
@@ -19,19 +21,23 @@ from haft_protocol.paths import state_folder
 MAX_AGE_S = 3600.0
 _KEY_BYTES = 32
 _MAC_BYTES = 16
+"""HMAC-SHA256 truncated to half, which RFC 2104, section 5, allows: the state is in each reply."""
 
 
 class InvalidState(ValueError):
-    """Foreign state, of another call, or expired; or no key to sign one."""
+    """State that is forged, expired or of another call; also an unusable file of the key."""
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
+    """State of a call whose tool waits for an answer; on the wire an array in this order."""
+
     at: float
+    """Unix time in seconds: a monotonic clock differs between restarts."""
     handle: str
     inquiry_id: str
-    question: str
+    question_id: str
     refusals: int = 0
-    """Refused answers in a row."""
+    """Answers in a row that were not valid."""
 
 
 def state_key() -> bytes:
@@ -46,6 +52,7 @@ def state_key() -> bytes:
 
 def _key(folder: str, path: str) -> bytes:
     os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - pathlib costs 5 ms
+    # The second turn reads the file of another process that was faster.
     for _ in range(2):
         try:
             with open(path, "rb") as file:
@@ -54,6 +61,7 @@ def _key(folder: str, path: str) -> bytes:
                 return key
         except FileNotFoundError:
             pass
+        # A link to a complete draft: no process reads half a key.
         draft = f"{path}.{secrets.token_hex(8)}"
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with open(fd, "wb") as file:
@@ -61,7 +69,7 @@ def _key(folder: str, path: str) -> bytes:
         try:
             os.link(draft, path)
         except FileExistsError:
-            pass  # Another process was first.
+            pass  # by another process, or a file of another length
         finally:
             os.unlink(draft)  # noqa: PTH108
     raise InvalidState(f"{path} is not a key file of haft; remove it")
@@ -78,13 +86,13 @@ def verify_state(key: bytes, text: str, bound_to: object) -> State:
     try:
         signed = urlsafe_b64decode(text.encode())
         if urlsafe_b64encode(signed).decode() != text:
-            raise InvalidState("it has characters that its decoder ignores")
+            raise ValueError("characters that the decoder ignores")
         mac, body = signed[:_MAC_BYTES], signed[_MAC_BYTES:]
         if not hmac.compare_digest(mac, _mac(key, body, bound_to)):
-            raise InvalidState("the state is not one that this server gave for this call")
+            raise ValueError("another signature")
         state = msgspec.json.decode(body, type=State)
     except (ValueError, msgspec.MsgspecError):
-        raise InvalidState("the state is not one that this server gave for this call") from None
+        raise InvalidState("the state is not one that haft mcp gave for this call") from None
     if not 0 <= time.time() - state.at <= MAX_AGE_S:
         raise InvalidState("the state has expired; call the tool again")
     return state

@@ -231,8 +231,8 @@ class Tools:
         except InvalidState as error:
             raise Fault(INVALID_PARAMS, f"`requestState`: {error}.") from None
         responses = {} if isinstance(params.responses, UnsetType) else params.responses
-        filled = responses.get(state.question)
-        inquiry = yield from self._open_inquiry(place, state.inquiry_id, state.question)
+        filled = responses.get(state.question_id)
+        inquiry = yield from self._open_inquiry(place, state.inquiry_id, state.question_id)
         if filled is not None and filled.action == "accept" and inquiry is not None:
             reply = yield from self._answered(place, params, inquiry, filled)
             return reply, True, state.refusals

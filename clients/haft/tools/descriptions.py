@@ -1,8 +1,8 @@
 """Descriptions of tools from functions' signatures and docstrings.
 
-The docstring's first paragraph is the summary, the rest the description. A line `name: text`, or
-`Annotated[T, "text"]`, describes a parameter; a table there holds words of JSON Schema. A type hint
-without a form in JSON is an error.
+The docstring's first paragraph is the summary, the rest the description. A line `name: text`, as
+such or in the style of Google or Sphinx, or `Annotated[T, "text"]`, describes a parameter; a dict in
+`Annotated` adds keywords of JSON Schema. A type hint for values that JSON does not have is an error.
 """
 
 from __future__ import annotations
@@ -29,13 +29,19 @@ _PARAMETER = re.compile(r"\s*(?::param\s+)?(\w+)(?:\s*\([^)]*\))?:\s+(\S.*)")
 
 @dataclass(frozen=True, slots=True)
 class Description:
+    """Keys of a tool's definition; `text` is its `description`."""
+
     summary: str
     text: str
     parameters: Mapping[str, dict[str, Any]]
+    """JSON Schemas by name, each with `summary` for its description, `required` and `default`."""
 
 
 def describe(function: Callable[..., Any]) -> Description:
-    """Return the description of a function; raise `TypeError` if it has no form in JSON.
+    """Return the description of a function.
+
+    Raises `TypeError` for a parameter without a name in calls, and for a type or default that JSON
+    cannot represent; `NameError` for an unknown name in a type hint.
 
     >>> def greet(name: str, times: int = 1) -> str:
     ...     '''Greet somebody.
@@ -47,18 +53,19 @@ def describe(function: Callable[..., Any]) -> Description:
     """
     hints = typing.get_type_hints(function, include_extras=True)
     signature = inspect.signature(function)
-    summary, text, texts = _read_docstring(inspect.getdoc(function) or "", signature.parameters)
+    summary, text, summaries = _read_docstring(inspect.getdoc(function) or "", signature.parameters)
     parameters = {}
     for name, parameter in signature.parameters.items():
         where = f"the parameter {name!r} of the tool {function.__name__!r}"
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise TypeError(f"{where} cannot be given by name")
-        form = _schema(hints.get(name, Any), where)
-        if "description" in form:
-            form["summary"] = form.pop("description")
-        if name in texts:
-            form["summary"] = texts[name]
-        parameters[name] = form | _default(parameter.default, where)
+        schema = _schema(hints.get(name, Any), where)
+        # A definition has `summary` for a parameter, and JSON Schema's word within its schema.
+        if "description" in schema:
+            schema["summary"] = schema.pop("description")
+        if name in summaries:
+            schema["summary"] = summaries[name]
+        parameters[name] = schema | _default(parameter.default, where)
     return Description(summary, text, parameters)
 
 
@@ -66,11 +73,12 @@ def _default(value: Any, where: str) -> dict[str, Any]:
     if value is inspect.Parameter.empty:
         return {}
     if value is None:
+        # Absent, not null: the hint need not allow null.
         return {"required": False}
     try:
         return {"default": json.loads(json.dumps(value))}
     except (TypeError, ValueError):
-        raise TypeError(f"the default of {where} has no form in JSON") from None
+        raise TypeError(f"the default of {where} cannot be represented in JSON") from None
 
 
 def _read_docstring(doc: str, names: Mapping[str, Any]) -> tuple[str, str, dict[str, str]]:
@@ -95,7 +103,7 @@ def _read_docstring(doc: str, names: Mapping[str, Any]) -> tuple[str, str, dict[
 def _schema(hint: Any, where: str) -> dict[str, Any]:
     if hint is Any:
         return {}
-    # `in` would hash the hint, and a table in `Annotated` is not hashable.
+    # `in` would hash the hint, and a dict in `Annotated` is not hashable.
     for scalar, name in _SCALARS.items():
         if hint is scalar:
             return {"type": name}
@@ -109,17 +117,17 @@ def _schema(hint: Any, where: str) -> dict[str, Any]:
         }
     origin, args = get_origin(hint) or hint, get_args(hint)
     if origin is Annotated:
-        form = _schema(args[0], where)
+        schema = _schema(args[0], where)
         for value in args[1:]:
             if isinstance(value, str):
-                form["description"] = value
+                schema["description"] = value
             elif isinstance(value, dict):
-                form |= value
-        return form
+                schema |= value
+        return schema
     if origin in (typing.Required, typing.NotRequired):
         return _schema(args[0], where)
     if origin is Literal:
-        return _choice(args)
+        return _choice(args, where)
     if origin in (Union, types.UnionType):
         return {"anyOf": [_schema(value, where) for value in args]}
     if origin in (list, Sequence):
@@ -128,20 +136,28 @@ def _schema(hint: Any, where: str) -> dict[str, Any]:
         return {"type": "object"} | (
             {"additionalProperties": _schema(args[1], where)} if args else {}
         )
-    raise TypeError(
-        f"{where} has the type {hint!r}, which has no form in JSON: use str, int, float, bool, None, list, dict, "
-        "Literal, Annotated, a union or a TypedDict"
+    raise _unsupported(hint, where)
+
+
+def _unsupported(hint: Any, where: str) -> TypeError:
+    return TypeError(
+        f"{where} has the type {hint!r}, which JSON cannot represent: use Any, str, int, float, bool, None, "
+        "list, Sequence, dict, Mapping, Literal of such values, Annotated, a union or a TypedDict"
     )
 
 
 def _is_required(kind: Any, name: str, hint: Any) -> bool:
-    # `__required_keys__` misses annotations that are texts.
+    # `__required_keys__` misses string annotations.
     if get_origin(hint) in (typing.Required, typing.NotRequired):
         return get_origin(hint) is typing.Required
     return name in kind.__required_keys__
 
 
-def _choice(values: tuple[Any, ...]) -> dict[str, Any]:
-    kinds = {_SCALARS.get(type(value)) for value in values}
-    form: dict[str, Any] = {"enum": list(values)}
-    return {"type": kinds.pop(), **form} if len(kinds) == 1 else form
+def _choice(values: tuple[Any, ...], where: str) -> dict[str, Any]:
+    for value in values:
+        # Literal takes bytes and members of enums too.
+        if type(value) not in _SCALARS:
+            raise _unsupported(Literal[value], where)
+    types_of_values = {_SCALARS[type(value)] for value in values}
+    schema: dict[str, Any] = {"enum": list(values)}
+    return {"type": types_of_values.pop(), **schema} if len(types_of_values) == 1 else schema

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
@@ -83,14 +84,22 @@ def test_defaults_and_texts_are_in_the_description() -> None:
     }
 
 
+class Color(Enum):
+    RED = "red"
+
+
 def star(*values: str) -> None: ...
 def keywords(**values: str) -> None: ...
 def only(value: str, /) -> None: ...
 def number(value: complex) -> None: ...
 def default(value: Any = object()) -> None: ...  # noqa: B008
+def literal_bytes(value: Literal[b"x"]) -> None: ...
+def literal_member(value: Literal["x", Color.RED]) -> None: ...
 
 
-@pytest.mark.parametrize("function", [star, keywords, only, number, default])
+@pytest.mark.parametrize(
+    "function", [star, keywords, only, number, default, literal_bytes, literal_member]
+)
 def test_an_unsupported_signature_is_refused_by_name(function: Callable[..., Any]) -> None:
     with pytest.raises(TypeError, match=f"'values?' of the tool '{function.__name__}'"):
         describe(function)

@@ -1,4 +1,4 @@
-"""`haft watch`: the lines of running handles that match a pattern, as they are printed."""
+"""`haft watch`: show the lines of handles that match a pattern: new ones as they are printed, and of named handles also the earlier ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..statuses import Status
 from ..terminal.pollable_client import PollableClient
 
 EPILOG = """\
-PATTERN is a regular expression (RE2, as for --pattern), searched in each line. Without ID it reads the new lines of all handles
+PATTERN is a regular expression (RE2, as for --pattern of haft fetch), searched in each line. Without ID it reads the new lines of all handles
 of the session, also of handles that start later; of handles named by ID it also reads the lines that they have already
 printed. A line is shown when it is complete; for -1 an incomplete one, such as a prompt, counts immediately.
 
@@ -36,7 +36,7 @@ examples:
 """
 
 _MAX_LINE = 65_536
-"""Characters of an unfinished line that are buffered, and of a line that are searched: the last ones."""
+"""Characters of a line that are kept and searched. Of a longer one these are the last, so `^` matches within it."""
 
 _PUSHED_OUTPUT = msgspec.json.Decoder(PushedOutput)
 _STATE: msgspec.json.Decoder[HandleState] = msgspec.json.Decoder(HandleState)
@@ -48,7 +48,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-1", "--exit", dest="exit", action="store_true", help="end at the first match"
     )
-    parser.add_argument("-i", "--ignore-case", action="store_true", help="of letters")
+    parser.add_argument(
+        "-i", "--ignore-case", action="store_true", help="ignore the case of letters"
+    )
     parser.add_argument("-a", "--all", action="store_true", help="the handles of all sessions")
     parser.add_argument(
         "-n", "--new", action="store_true", help="for the named handles, only new output"
@@ -76,29 +78,33 @@ class Lines:
     """Cuts the pushed output of handles into lines.
 
     >>> lines = Lines()
-    >>> [line.text for line in lines.feed(PushedOutput("s", "a", 1, 0, 9, "one\\ntwo"))]
+    >>> [line.text for line in lines.feed(PushedOutput("s", "a", 1, start=0, cursor=7, data="one\\ntwo"))]
     ['one', 'two']
-    >>> [line.text for line in lines.feed(PushedOutput("s", "a", 1, 9, 11, "!\\n"))]
+    >>> [line.text for line in lines.feed(PushedOutput("s", "a", 1, start=7, cursor=9, data="!\\n"))]
     ['two!']
     """
 
     def __init__(self) -> None:
-        self._begun: dict[tuple[str | UnsetType, str], str] = {}
+        self._unfinished: dict[tuple[str | UnsetType, str], str] = {}
 
     def feed(self, push: PushedOutput) -> Iterator[Line]:
-        """Yield each line that the push completes, then the incomplete one."""
+        """Yield each line that the push completes, then the incomplete one.
+
+        After omitted output the unfinished line is dropped, and the rest of a line counts as a line.
+        """
         key = push.session, push.id
-        before = "" if push.omitted else self._begun.pop(key, "")
+        unfinished = self._unfinished.pop(key, "")
+        before = "" if push.omitted else unfinished
         *lines, rest = (before + push.data).split("\n")
         for text in lines:
             yield Line(push.id, push.session, _last_version(text))
         if rest:
-            self._begun[key] = rest[-_MAX_LINE:]
+            self._unfinished[key] = rest[-_MAX_LINE:]
             yield Line(push.id, push.session, _last_version(rest), is_complete=False)
 
     def end(self, id: str, session: str | UnsetType) -> Iterator[Line]:
         """Yield the incomplete last line of a stopped handle."""
-        text = self._begun.pop((session, id), "")
+        text = self._unfinished.pop((session, id), "")
         if text:
             yield Line(id, session, _last_version(text))
 
@@ -109,8 +115,8 @@ def _last_version(text: str) -> str:
 
 
 def run(options: argparse.Namespace) -> int:
-    is_single = hasattr(options, "exit")
-    if options.json and not is_single:
+    ends_at_match = hasattr(options, "exit")
+    if options.json and not ends_at_match:
         raise UsageError("--json needs -1: a stream is not one JSON document")
     ids = list(dict.fromkeys(getattr(options, "ids", [])))
     if ids and hasattr(options, "all"):
@@ -139,15 +145,15 @@ def run(options: argparse.Namespace) -> int:
             left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
             if poll.poll(None if left_s is None else left_s * 1000):
                 client.advance()
-    is_late = watch.is_late and not watch.is_done
-    if is_late:
+    has_timed_out = watch.is_late and not watch.is_done
+    if has_timed_out:
         show.line("haft watch: timed out", "yellow")
     if watch.matches:
         return Status.DONE
-    if is_late:
+    if has_timed_out:
         return Status.WAIT_FAILED
     show.line(f"haft watch: stopped without a match: {', '.join(ids)}", "yellow")
-    return Status.WAIT_FAILED if is_single else Status.FAILED
+    return Status.WAIT_FAILED if ends_at_match else Status.FAILED
 
 
 def _compiled(options: argparse.Namespace) -> Pattern:
@@ -175,7 +181,7 @@ class _Watch:
         self._ids = ids
         self._running = set(ids)
         self._lines = Lines()
-        self._is_single = hasattr(options, "exit")
+        self._ends_at_match = hasattr(options, "exit")
         self.matches = 0
 
     @property
@@ -188,8 +194,8 @@ class _Watch:
 
     @property
     def is_done(self) -> bool:
-        is_found = self._is_single and self.matches > 0
-        return is_found or (bool(self._ids) and not self._running)
+        has_match = self._ends_at_match and self.matches > 0
+        return has_match or (bool(self._ids) and not self._running)
 
     def hear(self, method: str, params: Raw) -> None:
         if self.is_over:
@@ -213,7 +219,7 @@ class _Watch:
         for line in lines:
             if self.is_over:
                 return
-            if (line.is_complete or self._is_single) and self._pattern.search(
+            if (line.is_complete or self._ends_at_match) and self._pattern.search(
                 line.text[-_MAX_LINE:]
             ):
                 self.matches += 1
