@@ -1,4 +1,5 @@
-"""Signed `requestState` of a tool call that was answered `input_required`; the host returns it with the answers.
+"""Signed `requestState` of a tool call that was answered `input_required`; the host returns it with
+its answers.
 
 Source: MCP 2026-07-28, "Multi Round-Trip Requests". The key belongs to the user and is in a file of
 the state folder, so that other processes of `haft mcp` verify a state. Nothing bars a host from

@@ -1,7 +1,8 @@
 """Transport of the bridge: standard input and output, and the daemon's socket, in one thread by
 `poll`.
 
-A host that does not read is not read from. The end of the input ends the process, not the handles.
+While `MAX_UNREAD` bytes wait for the host, nothing is read from it. The end of the input ends the
+process: it sends the replies that are ready and cancels the other requests, not the handles.
 """
 
 from __future__ import annotations
@@ -25,11 +26,14 @@ from .bridge import Bridge
 MAX_LINE = 16 << 20
 """Bytes of one message from the host."""
 MAX_UNREAD = 4 << 20
-"""Unread output at which reading from the host stops."""
+"""Bytes queued for the host at which reading from it stops."""
+MAX_LAST_WAIT_S = 1.0
+"""Wait for a host that has closed the input and does not read: hosts kill a server that does not
+exit soon."""
 
 _CHUNK = 1 << 16
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""Some hosts on Windows write one first."""
+"""Some hosts on Windows write one before a message, with haft in WSL."""
 
 
 class DaemonLink:
@@ -40,7 +44,8 @@ class DaemonLink:
         self._socket: Socket | None = None
         self._daemon: Conversation | None = None
         self.hear: Callable[[str, Raw], None] | None = None
-        """Called with the daemon's notifications."""
+        """Called with the daemon's notifications; set before the first `connect`. The bridge needs this link
+        to be made."""
 
     def connect(self) -> Conversation:
         connected = self._open()
@@ -72,7 +77,8 @@ class DaemonLink:
         except BlockingIOError:
             pass
         except OSError:
-            self._daemon.to_send.clear()  # Messages from before the end are still to be read.
+            # The daemon's last messages may still be in the socket, and `_receive` notices the end.
+            self._daemon.to_send.clear()
 
     def _receive(self, bridge: Bridge) -> None:
         if self._socket is None or self._daemon is None:
@@ -102,18 +108,22 @@ class DaemonLink:
 
 
 class StdioTransport:
+    """Reads the host's lines from the descriptor `source` and writes to `sink`; both may be blocking."""
+
     def __init__(self, source: int, sink: int, link: DaemonLink) -> None:
         self._source = source
         self._sink = sink
         self._link = link
         self._partial = bytearray()
-        self._is_too_long = False
+        self._is_skipping = False
+        """A line was too long: its rest is skipped."""
 
     def serve(self, bridge: Bridge) -> None:
-        """Serve until the host closes the input; raise `BrokenPipeError` if the host stops reading."""
+        """Serve until the host closes the input; raise `BrokenPipeError` if it closes the output."""
         try:
             while self._poll_once(bridge):
                 pass
+            self._flush(bridge)
         finally:
             self._link.close()
 
@@ -148,10 +158,10 @@ class StdioTransport:
         if not data:
             return False
         *lines, rest = data.split(b"\n")
-        if self._is_too_long:
+        if self._is_skipping:
             if not lines:
                 return True
-            self._is_too_long = False
+            self._is_skipping = False
             del lines[0]
         elif lines:
             lines[0] = bytes(self._partial) + lines[0]
@@ -163,12 +173,21 @@ class StdioTransport:
                 bridge.receive(message, now)
         if len(self._partial) > MAX_LINE:
             self._partial.clear()
-            self._is_too_long = True
+            self._is_skipping = True
             bridge.refuse_line(f"A message may have {MAX_LINE >> 20} MiB at most.")
         return True
 
+    def _flush(self, bridge: Bridge) -> None:
+        """Write the queued output while the host reads, with at most `MAX_LAST_WAIT_S` between reads."""
+        poll = select.poll()
+        poll.register(self._sink, select.POLLOUT)
+        while bridge.to_host and (events := poll.poll(MAX_LAST_WAIT_S * 1000)):
+            if not events[0][1] & select.POLLOUT:
+                raise BrokenPipeError
+            self._write(bridge)
+
     def _write(self, bridge: Bridge) -> None:
-        """Write as much as a ready pipe takes without blocking."""
+        """Write as much as a ready pipe takes without blocking: `PIPE_BUF` bytes after each poll."""
         poll = select.poll()
         poll.register(self._sink, select.POLLOUT)
         while bridge.to_host and any(event & select.POLLOUT for _, event in poll.poll(0)):

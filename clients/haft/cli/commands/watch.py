@@ -1,4 +1,5 @@
-"""`haft watch`: show the lines of handles that match a pattern: new ones as they are printed, and of named handles also the earlier ones."""
+"""`haft watch`: show the lines of handles that match a pattern, as they are printed; of named handles
+also the earlier lines."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ from ..statuses import Status
 from ..terminal.pollable_client import PollableClient
 
 EPILOG = """\
-PATTERN is a regular expression (RE2, as for --pattern of haft fetch), searched in each line. Without ID it reads the new lines of all handles
-of the session, also of handles that start later; of handles named by ID it also reads the lines that they have already
-printed. A line is shown when it is complete; for -1 an incomplete one, such as a prompt, counts immediately.
+PATTERN is a regular expression (RE2, as for --pattern of haft fetch), searched in each line. Without ID it reads the new
+lines of all handles of the session, also of handles that start later; of handles named by ID it also reads the lines that
+they have already printed. A line is shown when it is complete; for -1 an incomplete one, such as a prompt, counts immediately.
 
 Exit status 0 when a line has matched; otherwise 1 when all handles named by ID have stopped (5 with -1),
 and 5 when the time runs out. Ctrl-C ends it with status 130.
