@@ -35,6 +35,6 @@ async def _settled(reply: HandleWait) -> object:
         await settled.wait()
     except trio.Cancelled:
         if wait.withdraw():
-            reply.on_cancel()
+            reply.on_cancel(False)
         raise
     return outcomes[0].unwrap()

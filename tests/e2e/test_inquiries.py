@@ -82,6 +82,18 @@ def test_a_tool_that_needs_input_asks_its_caller_and_is_run_again(join: Join) ->
     assert state["session"] == session and state["notifications"] == []
 
 
+def test_a_question_that_the_client_is_asked_is_no_notice_to_it(join: Join) -> None:
+    """It is one once the client has declined."""
+    host = join()
+    running = call(host, "modify_file")
+    asked = host.asked()
+    assert host.call("notifications/drain")["notifications"] == []
+    host.refuse(asked, -32601)
+    (notice,) = host.call("notifications/drain")["notifications"]
+    assert notice["kind"] == "tool.waiting"
+    host.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": running}})
+
+
 def test_several_questions_come_in_a_row_and_answers_are_kept(join: Join) -> None:
     host = join()
     running = call(host, "three")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.faults.harness import until
 from tests.methods.conftest import Room
 from tests.wire import Refused
 
@@ -41,6 +42,23 @@ def test_a_cancelled_wait_leaves_its_handle(
         assert room.wire.finish(other)["waited"] == "output"
     else:
         room.wire.finish(other)
+
+
+def test_the_end_of_a_call_that_its_client_cancelled_is_no_notice(room: Room) -> None:
+    """One that ends otherwise is reported."""
+
+    def states() -> set[str]:
+        return {row["state"] for row in room.call("handles/list")["handles"]}
+
+    running = room.start("tools/call", tool="run", arguments={"argv": ["sleep", "300"]})
+    until(lambda: states() == {"running"}, "the start")
+    room.cancel(running)
+    with pytest.raises(Refused, match="-32800"):
+        room.wire.finish(running)
+    room.spawn("failing", "exit 3")
+    until(lambda: states() == {"stopped"}, "both ends")
+    notices = room.call("notifications/drain")["notifications"]
+    assert [notice["id"] for notice in notices] == ["failing"]
 
 
 def test_a_waiting_apply_is_cancelled_after_its_input_was_written(room: Room) -> None:

@@ -79,7 +79,7 @@ class Bell:
         for listener in tuple(self.listeners):
             listener()
 
-    def cancel(self) -> None:
+    def cancel(self, by_request: bool) -> None:
         self.cancelled += 1
 
 

@@ -404,11 +404,16 @@ class Handle:
         if step(self.lifecycle.stage, Event.ABANDONED) is not None:
             self.lifecycle = Abandoned(self.stop_requested_by or by)
 
+    def omit_notices(self) -> None:
+        """Report no further question or end: the session's client has caused the end, or is told of
+        it by its call."""
+        self._on_state_change = None
+
     def reject(self, error: RpcError, now: float, *, is_reported: bool = True) -> None:
         """Stop before the start. `is_reported`: the starting call waits, and returns the error."""
         step(self.lifecycle.stage, Event.REJECTED)
         if is_reported:
-            self._on_state_change = None
+            self.omit_notices()
         self._end(Rejected(error, now, self.review))
 
     def withhold(self, termination: Termination, now: float) -> None:

@@ -20,6 +20,7 @@ from haft_protocol.errors import (
     spawn_failed,
 )
 from haft_protocol.states import EndedBy, Exit, LeftBehind
+from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import (
     Abandoned,
@@ -127,6 +128,12 @@ class Supervisor:
     def execution_of(self, handle: Handle) -> Execution | None:
         """Return the handle's execution; None without processes."""
         return self._executions.get(handle)
+
+    def is_asked(self, caller: Caller, handle: Handle) -> bool:
+        """True while the connection has the handle's question as a request, and has not replied."""
+        execution = self._executions.get(handle)
+        pending = None if execution is None else execution.inquiries.current
+        return pending is not None and pending.asked is caller
 
     def with_tag(self, mark: str) -> Execution | None:
         return self._by_tag.get(mark)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import structlog
 import trio
 
+from haftd.caller import Caller
+
 from .kind import Answered, End, InquiryKind, Unanswered
 
 log = structlog.get_logger("haftd.inquiries")
@@ -24,6 +26,7 @@ class PendingInquiry:
         "_on_end",
         "_on_open",
         "_waiter",
+        "asked",
         "end",
         "is_unclaimed",
         "is_withdrawn",
@@ -43,6 +46,8 @@ class PendingInquiry:
     ) -> None:
         self.kind = kind
         self.end: End | None = None
+        self.asked: Caller | None = None
+        """Connected client that has the question and has not replied yet."""
         self.outcome: object = None
         """Result of `InquiryKind.follow`."""
         self.since = 0.0

@@ -327,11 +327,14 @@ async def ask_backend(backend: Backend, pending: PendingInquiry) -> Answered | N
         for candidate in backend.candidates(pending):
             pending.routed.set()
             try:
+                pending.asked = candidate.caller
                 answer = await _ask(candidate, pending)
             except Declined as declined:
                 reason = str(declined)
             else:
                 return answer
+            finally:
+                pending.asked = None
     except Declined as declined:
         reason = str(declined)
     log.info(

@@ -77,7 +77,9 @@ def table(daemon: Daemon, services: StartServices) -> dict[str, tuple[type[Any],
         "turn/begin": partial(turn.turn_begin, access, router, turns),
         "turn/end": partial(turn.turn_end, services, turns, daemon.nursery),
         "tools/call": partial(tools_call.tools_call, services, queues),
-        "notifications/drain": partial(notifications_drain.notifications_drain, access, queues),
+        "notifications/drain": partial(
+            notifications_drain.notifications_drain, access, daemon.supervisor, queues
+        ),
         "subscribe": partial(subscribe.subscribe, access, daemon.subscriptions, router),
         "unsubscribe": partial(subscribe.unsubscribe, daemon.subscriptions),
         "tools/list": partial(tools.tools_list, catalogue),

@@ -27,7 +27,7 @@ from haftd.tools.catalogue import Catalogue
 from .access import Access
 
 
-def _leave_as_it_is() -> None:
+def _leave_as_it_is(by_request: bool) -> None:
     pass
 
 
@@ -47,8 +47,9 @@ class HandleWait(msgspec.Struct, frozen=True):
     """Return the time of the next evaluation, by trio's clock."""
     is_reader: bool = True
     """The reply reports the end to a session's reader, in place of a notice."""
-    on_cancel: Callable[[], None] = _leave_as_it_is
-    """Called instead of `then` for a cancelled call."""
+    on_cancel: Callable[[bool], None] = _leave_as_it_is
+    """Called instead of `then` for a cancelled call: with True if the client has cancelled it, with
+    False if the connection has ended."""
     holds_in_batch: Callable[[], Any] | None = None
     """The condition in a batch, which replies as a whole; by default the same."""
 

@@ -152,8 +152,10 @@ def run_to_end(
     def has_ended_or_asks() -> bool | None:
         return has_ended() or (execution is not None and execution.is_unclaimed) or None
 
-    def abort() -> None:
+    def abort(by_request: bool) -> None:
         if execution is not None and execution.leave() and not handle.stopped:
+            if by_request:
+                handle.omit_notices()
             by = EndedBy("abort", caller.label)
             services.supervisor.abandon(execution, by)
             services.supervisor.end(execution, by)

@@ -81,8 +81,10 @@ def spawn(
         raise_rejection(handle)
         return answer(services.supervisor, caller, params, handle, reading)
 
-    def abandon() -> None:
+    def abandon(by_request: bool) -> None:
         if execution.leave():
+            if by_request and handle.is_awaiting_approval:
+                handle.omit_notices()
             services.supervisor.abandon(execution, EndedBy("abort", caller.label))
 
     return HandleWait(

@@ -54,7 +54,9 @@ def tools_call(
     )
     session = services.access.session_of(caller, params)
     as_text = params.format == "text"
-    with_notices = partial(_with_notices, services, queues, session, call_id, as_text=as_text)
+    with_notices = partial(
+        _with_notices, services, queues, caller, session, call_id, as_text=as_text
+    )
     if params.surface == "verbs":
         with_notices = partial(with_notices, is_tail=params.arguments.get("view") == "tail")
         return serve_verb(
@@ -89,6 +91,7 @@ def spawn_of(catalogue: Catalogue, caller: Caller, params: ToolsCallParams) -> S
 def _with_notices(
     services: StartServices,
     queues: NoticeQueues,
+    caller: Caller,
     session: str,
     call_id: str,
     reply: object,
@@ -97,7 +100,7 @@ def _with_notices(
     is_tail: bool = False,
 ) -> object:
     more = partial(
-        _with_notices, services, queues, session, call_id, as_text=as_text, is_tail=is_tail
+        _with_notices, services, queues, caller, session, call_id, as_text=as_text, is_tail=is_tail
     )
     if isinstance(reply, PendingReply):
         return then(reply, more)
@@ -111,7 +114,7 @@ def _with_notices(
             return more(reply)
 
         return DeferredReply(routed)
-    notices = queues.drain(session, time.time())
+    notices = queues.drain(session, time.time(), partial(services.supervisor.is_asked, caller))
     if as_text:
         return called_text(services, session, reply, call_id, notices, is_tail=is_tail)
     return called(reply, call_id, notices)

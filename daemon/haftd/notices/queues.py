@@ -108,6 +108,10 @@ class _Event(msgspec.Struct, frozen=True):
         return self.notice
 
 
+def _has_none(handle: Handle) -> bool:
+    return False
+
+
 class NoticeQueues:
     __slots__ = ("_lost", "_queues")
 
@@ -158,12 +162,16 @@ class NoticeQueues:
         """Queue a notice without a handle, once per kind and message."""
         self._put(session, (notice.kind, notice.message), _Event(notice))
 
-    def drain(self, session: str, at: float) -> tuple[Notice, ...]:
+    def drain(
+        self, session: str, at: float, has_question: Callable[[Handle], bool] = _has_none
+    ) -> tuple[Notice, ...]:
         """Take the session's unseen notices, oldest first, behind a notice of those lost. The end of a
-        handle that a call awaits stays queued, as the call may report it."""
+        handle that a call awaits stays queued, as the call may report it; so does the question of a
+        handle while `has_question` is true: the connection that takes the notices is being asked it.
+        """
         queue = self._queues.pop(session, {})
         lost = self._lost.pop(session, 0)
-        later = {key: entry for key, entry in queue.items() if _is_awaited(entry)}
+        later = {key: entry for key, entry in queue.items() if _is_reported(entry, has_question)}
         if later:
             self._queues[session] = later
         notices = tuple(
@@ -209,10 +217,12 @@ def _is_critical(entry: _QueuedNotice) -> bool:
     return isinstance(entry, _MatchedOutput) and entry.matches.pattern.level == "critical"
 
 
-def _is_awaited(entry: _QueuedNotice) -> bool:
-    return (
-        isinstance(entry, _StateChange) and entry.state is State.STOPPED and entry.handle.is_awaited
-    )
+def _is_reported(entry: _QueuedNotice, has_question: Callable[[Handle], bool]) -> bool:
+    """True if the news reaches the client otherwise: as a call's reply, or as an inquiry."""
+    if not isinstance(entry, _StateChange):
+        return False
+    handle = entry.handle
+    return handle.is_awaited if entry.state is State.STOPPED else has_question(handle)
 
 
 def _read_offset(handle: Handle) -> float:

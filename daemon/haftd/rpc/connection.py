@@ -579,7 +579,7 @@ class _PendingCall:
 
     def cancelled(self) -> object:
         if isinstance(self.request.later, HandleWait):
-            self.request.later.on_cancel()
+            self.request.later.on_cancel(self.is_cancelled)
         raise request_cancelled()
 
 
