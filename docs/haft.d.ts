@@ -122,7 +122,7 @@ export interface ApprovalsDecideParams {
   approval_id: string;
   /** `allow`, `deny` (the call fails with `-32007`), `skip` (nothing is done, without an error), or `edit` */
   decision: "allow" | "deny" | "edit" | "skip";
-  /** with `edit`, and only then: all arguments to continue with */
+  /** with `edit`, and only then: all arguments to continue with; those left out take their defaults */
   arguments?: { [name: string]: unknown };
   /** the same for this tool and action in the same folder from now on, in the session, or until its turn ends */
   remember?: "session" | "turn";
@@ -453,7 +453,7 @@ export interface ClientCapabilities {
 export interface Decided {
   /** as for `approvals/decide` */
   decision: "allow" | "deny" | "edit" | "skip";
-  /** with `edit`, and only then: all arguments to continue with */
+  /** with `edit`, and only then: all arguments to continue with; those left out take their defaults */
   arguments?: { [name: string]: unknown };
   /** the same for this tool and action in the same folder from now on, in the session, or until its turn ends */
   remember?: "session" | "turn";

@@ -168,7 +168,7 @@ MEANINGS: dict[str, str] = {
     "ApprovalsListResult.approvals": "the open approvals, the longest waiting first",
     "approval_id": "unique, and cannot be guessed",
     "ApprovalsDecideParams.decision": "`allow`, `deny` (the call fails with `-32007`), `skip` (nothing is done, without an error), or `edit`",
-    "ApprovalsDecideParams.arguments": "with `edit`, and only then: all arguments to continue with",
+    "ApprovalsDecideParams.arguments": "with `edit`, and only then: all arguments to continue with; those left out take their defaults",
     "InquiriesAnswerParams.remember": "reuse the answer for the same question of the same tool in this session, or until its turn ends; not for a secret, nor for a model's question",
     "remember": "the same for this tool and action in the same folder from now on, in the session, or until its turn ends",
     "reason": "passed to the caller, and recorded",
@@ -186,7 +186,7 @@ MEANINGS: dict[str, str] = {
     "Approval.omitted": "for a `result`: the number of bytes that are not shown here",
     "Approval.refused": "the reason why this client's previous decision was invalid",
     "Decided.decision": "as for `approvals/decide`",
-    "Decided.arguments": "with `edit`, and only then: all arguments to continue with",
+    "Decided.arguments": "with `edit`, and only then: all arguments to continue with; those left out take their defaults",
     # initialize.
     "InitializeParams.client": "the client; its name appears in `ended_by` of handles that it ends",
     "protocol": "the version of the protocol, 1",

@@ -55,7 +55,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
             f"--{name}", action="store_const", const=name, dest="decision", help=text
         )
     decision.add_argument(
-        "--edit", metavar="JSON", help="do it with these arguments; for a result, with this `text`"
+        "--edit",
+        metavar="JSON",
+        help="do it with these arguments, all of them: those left out take their defaults; for a result, "
+        "with this `text`",
     )
     parser.add_argument(
         "--remember",
