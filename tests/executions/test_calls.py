@@ -20,6 +20,7 @@ from haftd.host.recovery.record import Record
 from haftd.launch_spec import Grant, LaunchSpec, Sandbox
 from haftd.proxy.server import Proxy
 from haftd.runtimes.base import Call
+from haftd.tools.calls.resolve import ResolvedCall
 from haftd.tools.definitions.definition import Tool
 
 
@@ -89,7 +90,7 @@ def test_a_long_call_with_answers_is_in_memory_alone(
     calls._release("m", (None, None))
     assert not answered.exists()
     in_memory.clear()
-    with pytest.raises(RpcError, match="no file system in memory"):
+    with pytest.raises(RpcError, match="its answers cannot be kept in memory: no file"):
         calls._call_file("m", is_answered=True)(b"secret")
 
 
@@ -117,6 +118,28 @@ def test_a_rules_path_that_is_exchanged_meanwhile_is_explained(
         _completed(sandbox, {}, settings)
     assert caught.value.data["reason"] == "sandbox"
     assert f"{tmp_path}/link" in caught.value.message
+
+
+def test_a_helper_that_is_refused_leaves_neither_cgroup_nor_access_to_the_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rules let it change haft's files, which is known only after its resources are made."""
+    removed: list[str] = []
+
+    class Grouped(Calls):
+        def _groups(self, mark: str, limits: object) -> Any:
+            return SimpleNamespace(remove=lambda: removed.append("cgroup")), None
+
+    grant = Grant(str(tmp_path), frozenset({"update"}))
+    launch = LaunchSpec(("list",), "/", sandbox=Sandbox("/", (grant,)))
+    resolved = ResolvedCall(launch, "stdio")
+    monkeypatch.setattr("haftd.executions.calls.resolve", lambda *_: resolved)
+    calls, _ = factory(own_paths=(str(tmp_path),))
+    proxy = SimpleNamespace(revoke=lambda mark: removed.append("proxy"))
+    calls = Grouped(calls.settings, (), calls.journal, lambda: True, cast(Any, proxy))
+    with pytest.raises(RpcError, match="lets it change haft's own"):
+        calls.helper(Tool(name="t", source="local", file="/f"), {}, cast(Any, None), None, 1.0)
+    assert sorted(removed) == ["cgroup", "proxy"]
 
 
 DESKTOP = {

@@ -285,7 +285,12 @@ class Calls(msgspec.Struct):
         call = self._of_program(
             tool.name, launch.argv, launch.cwd, env_of, limits, "null", launch.sandbox
         )
-        return replace(call, launch=self._completed(resolved, call.launch, call.launch.env))
+        try:
+            finished = self._completed(resolved, call.launch, call.launch.env)
+        except BaseException:
+            self._release(call.mark, (call.cgroup, call.limit_group))
+            raise
+        return replace(call, launch=finished)
 
     def sandbox_refusal(self, tool: Tool, root: str) -> str:
         """Return the sentence with which a start in the root refuses the tool's rules, or an empty
@@ -306,9 +311,10 @@ class Calls(msgspec.Struct):
     def clear_up(
         self, call: Call, confirmed: bool, report: Callable[[], None] | None = None
     ) -> None:
-        """Remove a call's resources; unconfirmed processes stay recorded for recovery.
+        """Remove a call's file, access to the proxy and cgroups, and record its end.
 
-        `report` is called when they are gone, before the record of that, which only a recovery reads.
+        Processes whose end is not `confirmed` keep their cgroups and their record for a recovery, and
+        lose the file and the proxy. `report` is called before the record, which only a recovery reads.
         """
         self._release(call.mark, (call.cgroup, call.limit_group) if confirmed else (None, None))
         if report is not None:
@@ -580,11 +586,8 @@ class Calls(msgspec.Struct):
 
     def _call_file(self, mark: str, *, is_answered: bool) -> Callable[[bytes], str]:
         def write(data: bytes) -> str:
-            folder = self.settings.calls
+            folder = self._open_memory_folder() if is_answered else self.settings.calls
             try:
-                if is_answered:
-                    # An answer may be secret, and is never stored.
-                    folder = open_memory_folder(self.settings.answered_calls)
                 path = folder / mark
                 if self._files.get(mark, path) != path:
                     self._remove_file(mark)
@@ -603,6 +606,15 @@ class Calls(msgspec.Struct):
             return str(path)
 
         return write
+
+    def _open_memory_folder(self) -> Path:
+        """Return the folder of calls with answers, which may be secret and are never stored."""
+        try:
+            return open_memory_folder(self.settings.answered_calls)
+        except OSError as error:
+            place = f" ({error.filename})" if error.filename else ""
+            why = f"its answers cannot be kept in memory: {error.strerror}{place}"
+            raise spawn_failed(why, reason="resources") from None
 
     def _remove_file(self, mark: str) -> None:
         if (path := self._files.pop(mark, None)) is not None:
