@@ -110,6 +110,12 @@ def test_the_cut_of_a_long_line_is_not_its_end(pattern: str) -> None:
     assert len(search(spool, "0+|y", 10)[0]) == 2
 
 
+def test_a_slice_ends_the_line_where_only_a_control_string_follows() -> None:
+    spool = make(memory=1 << 21)
+    spool.append(b"x" * 262_143 + b"0\x1b]52;;" + b"x" * 9_000 + b"\x07")
+    assert len(search(spool, "0$", 10)[0]) == 1
+
+
 @pytest.mark.parametrize("size", range(4, len(SEQUENCES) + 1))
 def test_no_slice_ends_inside_a_sequence(size: int) -> None:
     spool = make()

@@ -240,6 +240,16 @@ async def test_a_released_echo_is_matched_without_time_to_wait() -> None:
     assert await result_of(reply) == "matched"
 
 
+async def test_a_match_at_the_end_of_known_output_is_decided_on_without_time_to_wait() -> None:
+    """Output that comes meanwhile may change such a match."""
+    pattern = Costly()
+    pattern.go.set()
+    target = handle(b"needle".rjust(1_024))
+    reply = wait(target, pattern, timeout_s=0).begin()
+    target.append_output(b" and more", 0.0)
+    assert await run(reply) == "matched" and len(pattern.threads) == 2
+
+
 async def test_a_line_in_known_output_does_not_end_at_a_slice(fast_matching: None) -> None:
     target = handle(b"<p>item 1423</p>\n" * 100_000)
     target.end(Termination(by=EndedBy("exit")), 1.0)

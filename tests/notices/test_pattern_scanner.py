@@ -174,6 +174,34 @@ def test_a_long_unfinished_line_begins_once() -> None:
     assert looked(scan) == [("^b", "b")]
 
 
+@given(
+    lines=st.lists(st.text("abx é", max_size=12), max_size=8),
+    sizes=st.lists(st.integers(1, 12), max_size=20),
+    name=st.sampled_from(["a$", r"ab\b", r"x\B", "^b", "^$", "[^a]$", "x+", r"^a.*b$"]),
+)
+def test_slices_of_known_output_give_the_lines_of_the_whole(
+    lines: list[str], sizes: list[int], name: str
+) -> None:
+    text = "\n".join(lines)
+    target = handle(name)
+    target.append_output(text.encode(), 0.0)
+    stop(target)
+    scan, found = PatternScanner(target), []
+    steps = iter([*sizes, *[200] * 3])
+    while scan.has_unread:
+        part = scan.read(next(steps))
+        found += [] if part is None else scan.take(part, part.find_matches())
+    whole = re.compile(name, re.ASCII)
+    expected = [line for line in lines if whole.search(line)]
+    if lines and not lines[-1] and whole.search(""):
+        expected.pop()  # no line follows the last line end
+    assert len(found) == len(expected)
+    for match, line in zip(
+        found, expected, strict=True
+    ):  # a notice shows what was read of its line
+        assert line.startswith(match.line.rstrip("\ufffd"))
+
+
 @pytest.mark.parametrize("size", range(1, len(SEQUENCES) + 1))
 def test_no_slice_ends_inside_a_sequence(size: int) -> None:
     target = handle("^(error≤y){3}$")
