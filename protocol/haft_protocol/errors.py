@@ -17,6 +17,7 @@ __all__ = [
     "action_not_supported",
     "approval_gone",
     "confined",
+    "describe_rejection",
     "escaped",
     "for_a_person",
     "handle_exists",
@@ -199,7 +200,9 @@ def handle_not_found(
     """Refuse an unknown handle; `expired`: its result is no longer kept, `rejection`: the error of
     its last start."""
     if rejection:
-        message = f"Handle {shown(handle)} of session {shown(session)} was not started: {rejection}"
+        message = (
+            f"Handle {shown(handle)} of session {shown(session)} {describe_rejection(rejection)}"
+        )
     elif expired:
         message = f"Handle {shown(handle)} of session {shown(session)} has ended, or was lost with an earlier haftd before its program ran, and no result of it is kept; start it again."
     else:
@@ -428,8 +431,20 @@ def invalid_answer(why: str) -> RpcError:
     )
 
 
+_NOT_STARTED = "The tool could not be started: "
+
+
 def spawn_failed(why: str, **data: Any) -> RpcError:
-    return RpcError("spawn_failed", f"The tool could not be started: {_end(why)}.", **data)
+    return RpcError("spawn_failed", f"{_NOT_STARTED}{_end(why)}.", **data)
+
+
+def describe_rejection(error: str) -> str:
+    """Describe a handle that was not started, by the message of its error.
+
+    >>> describe_rejection("The tool could not be started: there is no folder '/x'.")
+    "was not started: there is no folder '/x'."
+    """
+    return f"was not started: {error.removeprefix(_NOT_STARTED)}"
 
 
 def shutting_down() -> RpcError:

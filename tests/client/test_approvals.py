@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from haft.cli.read_options import other_bounds
 from tests.client.terminal import HaftTerminal
 from tests.faults.harness import until
 from tests.forkserver import run_haft
@@ -316,6 +318,18 @@ def test_an_input_waits_for_its_approval_as_long_as_the_timeout(desk: Desk) -> N
     until(lambda: not desk.wire.call("approvals/list", session="work")["approvals"], "withdrawal")
     assert "canary" not in desk.wire.call("fetch", session="work", id="brief")["content"]
     desk.wire.call("abort", session="work", id="brief")
+
+
+def test_a_command_without_a_terminal_names_the_options_that_bound_its_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There nobody presses Ctrl-C."""
+    monkeypatch.setattr("sys.stdin", None)
+    spawn = argparse.Namespace(command="spawn")
+    assert other_bounds(spawn) == "; --timeout-ms bounds this wait and --wait none ends it"
+    assert other_bounds(argparse.Namespace(command="fetch")) == "; --timeout-ms bounds this wait"
+    assert other_bounds(argparse.Namespace(command="spawn", timeout_ms=10)) == ""
+    assert other_bounds(argparse.Namespace(command="run")) == ""
 
 
 def test_an_interrupted_input_that_awaits_approval_is_withdrawn(desk: Desk) -> None:

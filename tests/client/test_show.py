@@ -67,6 +67,7 @@ def stopped(by: Any = "exit", client: str | None = None, **fields: Any) -> Handl
 
 
 FAILED = ToolError("no\nway")
+LOST = ToolError("haftd ended; start it again.", transient=True)
 AGAIN = ToolError("busy", transient=True)
 EXITED = failure_of(Termination(exit=Exit(code=1)))
 DENIED = failure_of(Termination(exit=Exit(code=1), hint="An access was denied."))
@@ -103,13 +104,19 @@ LEFT = (LeftBehind(7, "sleep 5"), LeftBehind(8, "x" * 61))
         (
             stopped(error=DENIED, exit=Exit(code=1), content=""),
             "exit 1",
-            "stopped, exit 1, failed: An access was denied., 1.2 s",
+            "stopped, exit 1, failed: An access was denied, 1.2 s",
             "red",
         ),
         (
             stopped(by="limit", error=LIMITED, exit=Exit(signal="TERM"), content=""),
             "signal TERM",
             "stopped, signal TERM, ended by limit, failed: It was ended because it exceeded its limit `wall_s`, 1.2 s",
+            "red",
+        ),
+        (
+            stopped(by="lost", error=LOST),
+            "lost",
+            "stopped, ended by lost, failed: haftd ended; start it again, 1.2 s",
             "red",
         ),
         (

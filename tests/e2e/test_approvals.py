@@ -716,6 +716,10 @@ def test_a_disconnected_caller_withdraws_its_approval(join: Join) -> None:
     host.asked()
     host.close()
     until(lambda: other.waiting() == [] and other.states() == {}, "what waits")
+    with pytest.raises(Refused) as gone:
+        other.call("fetch", id="h")
+    why = "was not started: its client withdrew it while it waited for approval."
+    assert gone.value.message == f"Handle 'h' of session {other.session!r} {why}"
     assert other.finish(other.spawn("free", "h"))["state"] == "running"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 
 from haft_protocol.constants import VIEWS, WAITS
@@ -52,6 +53,8 @@ _SUBJECTS = {
 
 The action `result` hands out the result of a tool that has ended.
 """
+_BOUNDED = ("spawn", "apply", "fetch")
+"""Commands whose --timeout-ms also bounds the wait for an approval."""
 _FIELDS = (
     "wait",
     "timeout_ms",
@@ -204,8 +207,19 @@ class AwaitingApproval:
             approve = command_for(self._options, f"approve {id}")
             show.line(
                 f"{id}: {subject} awaits approval; decide in another terminal: {approve}; Ctrl-C {end}"
+                f"{other_bounds(self._options)}"
             )
         return bound_s
+
+
+def other_bounds(options: argparse.Namespace) -> str:
+    """Name the options that bound the wait, for a program that runs the command without a terminal;
+    empty otherwise, for a command without them, and if one of them is given."""
+    has_terminal = sys.stdin is not None and sys.stdin.isatty()
+    if has_terminal or options.command not in _BOUNDED or hasattr(options, "timeout_ms"):
+        return ""
+    ends = " and --wait none ends it" if options.command == "spawn" else ""
+    return f"; --timeout-ms bounds this wait{ends}"
 
 
 def _awaited_action(options: argparse.Namespace, id: object, *, patience: float) -> str | None:

@@ -383,12 +383,14 @@ def _ending(state: Json) -> list[str]:
         whom = f" by {plain(ended['client'])}" if "client" in ended else ""
         parts.append(f"ended by {ended['by'].replace('_', ' ')}{whom}")
     if (error := state.get("error")) is not None:
-        again = " (may succeed if tried again)" if error.get("transient") else ""
+        # The message about a lost handle says it.
+        is_told_again = error.get("transient") and ended["by"] != "lost"
+        again = " (may succeed if tried again)" if is_told_again else ""
         message = error["message"]
         if "exit" in state and "content" in state and not again:
             message = _without_exit(message) if ended["by"] in _REASONED else ""
         if message:
-            parts.append(f"failed: {plain(message)}{again}")
+            parts.append(f"failed: {plain(message).removesuffix('.')}{again}")
     return parts
 
 

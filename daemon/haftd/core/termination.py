@@ -68,7 +68,7 @@ _SENTENCES: dict[By, str] = {
     "shutdown": "It was ended because haftd was shut down",
     "limit": "It was ended because it exceeded one of its limits",
     "lost": "haftd itself ended while this ran; the tool's processes were ended as well, and its output is "
-    "lost. Start it again if it is still needed",
+    "lost; start it again if it is still needed",
 }
 
 

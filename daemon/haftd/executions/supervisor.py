@@ -301,7 +301,8 @@ class Supervisor:
                 if by is not None and by.by == "shutdown":
                     self._reject(execution, shutting_down())
                 elif by is None or isinstance(phase, Abandoned):
-                    why = "it was ended while it waited for approval"
+                    whose = "its client withdrew it" if by else "it was ended"
+                    why = f"{whose} while it waited for approval"
                     self._reject(execution, spawn_failed(why, reason="aborted"))
                 else:
                     # A client has ended the handle: an ordinary end.

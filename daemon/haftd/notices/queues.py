@@ -12,6 +12,7 @@ from typing import Protocol
 
 import msgspec
 
+from haft_protocol.errors import describe_rejection
 from haft_protocol.states import Notice
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
@@ -268,7 +269,7 @@ def make_notice(handle: Handle, at: float) -> Notice | None:
     elif (error := failure_of(termination)) is None:
         kind, level, news = "tool.stopped", "info", "has ended and succeeded."
     elif handle.rejection is not None:
-        kind, level, news = "tool.failed", "error", f"was not started: {error.message}"
+        kind, level, news = "tool.failed", "error", describe_rejection(error.message)
     else:
         kind, level, news = "tool.failed", "error", f"has failed: {error.message}"
     message = f"`{handle.id}` ({handle.tool}) {news}"
