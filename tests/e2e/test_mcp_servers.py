@@ -235,7 +235,7 @@ def test_a_server_that_dies_in_a_call_fails_the_call_and_the_next_gets_a_new_one
 ) -> None:
     state = small.call("small_die")
     assert state["error"]["message"] == (
-        "The MCP server `small` exited with status 3 during the call. Its last line was: last words"
+        "The MCP server `small` exited with status 3 during the call. Its standard error ended with: last words"
     )
     assert state["error"]["trace"] == ["first", "last words"]
     assert [notice["kind"] for notice in state["notifications"]] == ["mcp.disconnected"]

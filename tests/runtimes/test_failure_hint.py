@@ -6,7 +6,7 @@ import pytest
 
 from haft_protocol.states import Exit, ToolError
 from haftd.core.termination import Termination, failure_of
-from haftd.runtimes.process.failure_hint import FailureHint
+from haftd.runtimes.process.failure_hint import FailureHint, find_error_line
 
 
 @pytest.mark.parametrize(
@@ -79,6 +79,45 @@ def test_the_last_line_is_the_reason_of_an_explained_code_only() -> None:
     watch.feed(b"more\n/m.wasm is not a WebAssembly module\n")
     assert watch.text("t", 126) == "/m.wasm is not a WebAssembly module."
     assert watch.text("t", 1) == ""
+
+
+NO_LIBRARY = """\
+Python path configuration:
+  PYTHONHOME = (not set)
+  sys.path = [
+    '/home/me/.pyenv/versions/3.12.1/lib/python312.zip',
+  ]
+Fatal Python error: init_fs_encoding: failed to get the Python codec of the filesystem encoding
+Python runtime state: core initialized
+ModuleNotFoundError: No module named 'encodings'
+
+Current thread 0x00007f868ce11b80 (most recent call first):
+  <no Python frame>
+"""
+
+
+def test_a_python_without_its_library_is_explained_with_the_folder() -> None:
+    watch = FailureHint()
+    watch.feed(NO_LIBRARY.encode())
+    assert "`execute` of the folder that its `sys.base_prefix` names" in watch.text("t")
+    assert "`haft access t`" in watch.text("t")
+    watch = FailureHint(is_sandboxed=False, explained=(126,))
+    watch.feed(NO_LIBRARY.encode())
+    assert watch.text("t") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (NO_LIBRARY, "ModuleNotFoundError: No module named 'encodings'"),
+        ("Traceback (most recent call last):\n  File \"a\"\nKeyError: 'a'\n", "KeyError: 'a'"),
+        ("TypeError: x is not a function\n    at f (a.js:1:2)\n    at g\n", "TypeError: x is not a function"),
+        ("  only a list\n  of lines\n", "  of lines"),
+        ("first\nlast\n", "last"),
+    ],
+)  # fmt: skip
+def test_the_line_of_an_error_is_found_before_a_stack(text: str, line: str) -> None:
+    assert find_error_line([one for one in text.splitlines() if one]) == line
 
 
 def test_output_without_a_refusal_gives_no_hint() -> None:

@@ -10,6 +10,7 @@ from haftd.core.termination import LIMIT, LOST, Termination
 
 from ..base import Call, RuntimeContext, StartFailed, ToolFailed, is_cancellation
 from ..no_process import NoProcessControl
+from ..process.failure_hint import find_error_line
 from .servers import Servers
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class McpRuntime:
 
 
 def _disconnected(name: str, how: str, lines: tuple[str, ...]) -> ToolFailed:
-    last = f" Its last line was: {lines[-1]}" if lines else ""
+    last = f" Its standard error ended with: {find_error_line(lines)}" if lines else ""
     return ToolFailed(
         f"The MCP server `{name}` {how} during the call.{last}", tuple(lines), transient=True
     )

@@ -39,6 +39,7 @@ from haftd.runtimes.base import (
 )
 
 from .child import Child, Output
+from .failure_hint import find_error_line
 from .interpreter import ToolResult, exit_state, malformed_failure
 from .pipes import PipeControl
 
@@ -304,7 +305,7 @@ class Live:
         else:
             why = "before it printed a final state (`stopped`)"
         lines = self._stderr_lines()
-        stderr = f"ends with: {lines[-1]}" if lines else "is empty."
+        stderr = f"ends with: {find_error_line(lines)}" if lines else "is empty."
         return ToolFailed(
             f"T{clause[1:]} {why}. Its standard error {stderr}", tuple(lines), shows_output=True
         )

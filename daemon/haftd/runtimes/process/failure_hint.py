@@ -6,7 +6,7 @@ print the path or the host, also of ordinary failures.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from haft_protocol.errors import shown
 from haft_protocol.shortening import shorten
@@ -22,6 +22,8 @@ _UNREACHED = lazy_pattern(
     rb"|network is unreachable|\bEAI_AGAIN\b|\bENETUNREACH\b",
     re.IGNORECASE,
 )
+_NO_LIBRARY = b"No module named 'encodings'"
+"""Python's message if it cannot read its standard library, the first module of which is this."""
 _HOST = lazy_pattern(
     rb"(?:resolve(?: host(?:name)?+(?: address)?+)?+:?+|lookup|EAI_AGAIN|connect to(?: host)?+|host=)"
     rb" *+['\"\xe2\x80\x98]*+([A-Za-z0-9:][\w.:-]*\w)",
@@ -74,11 +76,30 @@ class FailureHint:
                 path = _path(line, match.start())
                 to = f" to {shown(path)}" if path else ""
                 return f"An access{to} was denied, possibly by the tool's sandbox: {rules}"
+            if _NO_LIBRARY in line:
+                return (
+                    "Python could not read its standard library, possibly because of the tool's sandbox: "
+                    "`execute` of the folder that its `sys.base_prefix` names permits that; "
+                    f"{rules}"
+                )
             if not self._has_network and _UNREACHED.search(line):
                 host_match = _HOST.search(line)
                 host = f"The host {shown(host_match[1].decode())}" if host_match else "A host"
                 return f"{host} was not reached, possibly because of the tool's sandbox: {rules}"
         return ""
+
+
+def find_error_line(lines: Sequence[str]) -> str:
+    """Return the line that names the error among a failed program's last lines: the last one, or that
+    before a stack or another list, whose lines are indented below a title that ends with a colon.
+
+    >>> find_error_line(["KeyError: 'a'", "Current thread (most recent call first):", "  <no frame>"])
+    "KeyError: 'a'"
+    """
+    for line in reversed(lines):
+        if not line[:1].isspace() and not line.endswith(":"):
+            return line
+    return lines[-1]
 
 
 def _path(line: bytes, at: int) -> str:
