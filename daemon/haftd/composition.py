@@ -34,7 +34,7 @@ from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions, Turns
 from haftd.core.spool import Budget, Spool
 from haftd.daemon import Daemon, Facts, Reload
-from haftd.executions.calls import Calls, LaunchSettings, find_askpass
+from haftd.executions.call_factory import CallFactory, LaunchSettings, find_askpass
 from haftd.executions.descriptions import Describer, builtin_for
 from haftd.executions.helpers import HelperRunner
 from haftd.executions.starter import Starter
@@ -156,7 +156,7 @@ def assemble(
     def decided(event: str, *, answer: object = UNSET, **more: object) -> None:
         audit.record(event, **more, **({} if answer is UNSET else make_input_fields(answer)))
 
-    calls = Calls(
+    call_factory = CallFactory(
         settings=LaunchSettings(
             environ=parts.environ,
             home=home,
@@ -191,7 +191,7 @@ def assemble(
     )
 
     def backends(inquiry: InquirySettings) -> list[Backend]:
-        return _make_backends(inquiry, parts, clients, sessions, calls)
+        return _make_backends(inquiry, parts, clients, sessions, call_factory)
 
     inquiries = InquiryRouter(
         backends(parts.settings.inquiry),
@@ -202,7 +202,7 @@ def assemble(
     )
 
     def clear_up(call: Call, confirmed: bool) -> None:
-        calls.clear_up(call, confirmed, report=finish_due)
+        call_factory.clear_up(call, confirmed, report=finish_due)
         wake_expiry()
 
     supervisor = Supervisor(
@@ -215,14 +215,14 @@ def assemble(
 
     def stopped(handle: Handle) -> None:
         if (execution := supervisor.execution_of(handle)) is not None:
-            calls.stopped(execution.mark)
+            call_factory.record_stop(execution.mark)
 
     registry.on_stopped = stopped
     registry.on_forgotten = subscriptions.remove_handle
     registry.on_restored = subscriptions.add_handle
 
     def start_server(name: str, server: McpServer) -> Call:
-        return calls.server(name, server.argv, server.cwd, server.env)
+        return call_factory.make_server_call(name, server.argv, server.cwd, server.env)
 
     def listed(name: str, tools: tuple[ServedTool, ...] | str) -> None:
         previous = catalogue.servers.get(name)
@@ -255,19 +255,19 @@ def assemble(
             grace_s=own.abort_grace_ms / 1000,
             environ=parts.environ,
             make_call=start_server,
-            clear_up=calls.clear_up,
+            clear_up=call_factory.clear_up,
             listed=listed,
             lost=lost,
         ),
     )
     catalogue.configure_servers(_list_states(parts.settings))
     servers.start_eager(parts.settings.mcp)
-    helpers = HelperRunner(calls)
+    helpers = HelperRunner(call_factory)
     describer = Describer(helpers, catalogue.descriptions, handles, servers)
     builtins = {**BUILTINS, "describe_tools": builtin_for(catalogue, describer)}
-    modules = CompiledModules(handles, calls.compiler, clear_up)
+    modules = CompiledModules(handles, call_factory.make_compiler_call, clear_up)
     starter = Starter(
-        calls=calls,
+        call_factory=call_factory,
         catalogue=catalogue,
         on_state_change=delivery.deliver_state_change,
         registry=registry,
@@ -359,14 +359,21 @@ def _list_members(sessions: Sessions, name: str) -> list[Caller]:
 
 
 def _make_backends(
-    inquiry: InquirySettings, parts: Parts, clients: Clients, sessions: Sessions, calls: Calls
+    inquiry: InquirySettings,
+    parts: Parts,
+    clients: Clients,
+    sessions: Sessions,
+    call_factory: CallFactory,
 ) -> list[Backend]:
     def command() -> Backend:
         own = inquiry.command
         if own is None:
             raise AssertionError("the backend `command` was chosen without `[inquiry.command]`")
         limits = {"wall_s": own.timeout_s}
-        return CommandBackend(lambda: calls.own("inquiry", own.argv, limits), calls.clear_up)
+        return CommandBackend(
+            lambda: call_factory.make_daemon_call("inquiry", own.argv, limits),
+            call_factory.clear_up,
+        )
 
     def model() -> Backend:
         # Slow import.

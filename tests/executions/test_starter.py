@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
-from haftd.executions.calls import Prepared
+from haftd.executions.call_factory import Prepared
 from haftd.executions.starter import Starter, _settings
 from haftd.methods.approval_gate import definition_key
 from haftd.tools.definitions.definition import Tool
@@ -32,14 +32,14 @@ async def test_a_start_with_an_unwritable_call_file_gives_its_id_back(
         withdraw=withdrawn.append,
     )
 
-    def for_execution(handle: Handle, ready: object) -> None:
+    def make_execution_call(handle: Handle, ready: object) -> None:
         raise OSError("no space left")
 
     fakes = dict.fromkeys(
         ("catalogue", "runtimes", "make_spool", "on_state_change", "inquiries", "supervisor")
     )
-    calls = SimpleNamespace(for_execution=for_execution)
-    starter = Starter(**cast(Any, {**fakes, "calls": calls, "registry": registry}))
+    call_factory = SimpleNamespace(make_execution_call=make_execution_call)
+    starter = Starter(**cast(Any, {**fakes, "call_factory": call_factory, "registry": registry}))
     ready = SimpleNamespace(
         session="s",
         id="h",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from haftd.executions.calls import find_askpass
+from haftd.executions.call_factory import find_askpass
 from haftd.host.files.installation import explain_search_path, find_programs, list_installation
 
 

@@ -51,7 +51,7 @@ def asking(first: Call) -> Call:
         env = {**first.launch.env, "HAFT_CALL": json.dumps(report)}
         return replace(first, launch=first.launch._replace(env=env))
 
-    return replace(first, again=again)
+    return replace(first, with_answers=again)
 
 
 def shell(script: str, **fields: Any) -> Call:

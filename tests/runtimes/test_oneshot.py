@@ -228,7 +228,7 @@ async def test_a_resolvable_call_is_resolved_again() -> None:
     def again(answers: Mapping[str, object]) -> Call:
         return say(json.dumps({"type": "success", "content": f"{answers['name']} again"}))
 
-    call = kit.shell(f"echo '{json.dumps(ASK)}'", output="outcome", again=again)
+    call = kit.shell(f"echo '{json.dumps(ASK)}'", output="outcome", with_answers=again)
     result, _ = await run(call, name="Ada")
     assert result == "Ada again"
 
@@ -238,7 +238,7 @@ async def test_an_unresolvable_call_fails_with_a_sentence() -> None:
         raise invalid_arguments("t", [{"path": "a", "message": "is gone"}])
 
     port = Recorder(answers={"name": "Ada"})
-    call = kit.shell(f"echo '{json.dumps(ASK)}'", output="outcome", again=again)
+    call = kit.shell(f"echo '{json.dumps(ASK)}'", output="outcome", with_answers=again)
     with pytest.raises(ToolFailed, match=r"could not be run again.*is gone"):
         await stdio.run(call, port)
     assert port.end is not None

@@ -178,7 +178,7 @@ class Describer(msgspec.Struct, eq=False):
         return None if resolved is None else (tool.root, replace(resolved, context_json=""))
 
     def _resolved(self, tool: Tool, root: str) -> ResolvedCall | None:
-        path = path_of(self.helpers.calls.settings.environ)
+        path = path_of(self.helpers.call_factory.settings.environ)
         context = CallContext(root=root, session="", handle="", action="schema", path=path)
         try:
             return resolve(tool, {}, context)
@@ -188,7 +188,7 @@ class Describer(msgspec.Struct, eq=False):
     def _file_stats(self, tool: Tool, root: str) -> _FileStats:
         if (resolved := self._resolved(tool, root)) is None:
             return {}
-        path, launch = path_of(self.helpers.calls.settings.environ), resolved.launch
+        path, launch = path_of(self.helpers.call_factory.settings.environ), resolved.launch
         files = [os.path.join(launch.cwd, word) for word in launch.argv[:_MAX_WORDS]]  # noqa: PTH118
         if launch.argv and "/" not in launch.argv[0]:
             files[:1] = _path_entries(launch.argv[0], path)

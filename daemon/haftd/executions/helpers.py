@@ -16,7 +16,7 @@ from haftd.tools.calls.environment import path_of
 from haftd.tools.calls.resolve import CallContext
 from haftd.tools.definitions.definition import Command, Tool
 
-from .calls import Calls
+from .call_factory import CallFactory
 
 _MAX_AT_ONCE = 32
 
@@ -24,7 +24,7 @@ _MAX_AT_ONCE = 32
 class HelperRunner(msgspec.Struct):
     """Runs at most `_MAX_AT_ONCE` helper commands together; further commands queue."""
 
-    calls: Calls
+    call_factory: CallFactory
     _turns: trio.Semaphore = msgspec.field(default_factory=lambda: trio.Semaphore(_MAX_AT_ONCE))
 
     async def run(
@@ -54,7 +54,7 @@ class HelperRunner(msgspec.Struct):
         asked = tool if command is None else replace(tool, command=command, runtime="stdio")
         if asked.command is None:
             return Failed("start", "It has no command.")
-        path = path_of(self.calls.settings.environ, client)
+        path = path_of(self.call_factory.settings.environ, client)
         context = CallContext(
             root=root,
             session=session,
@@ -62,13 +62,15 @@ class HelperRunner(msgspec.Struct):
             action=action,
             path=path,
             vars=vars or {},
-            variables=self.calls.settings.environ,
+            variables=self.call_factory.settings.environ,
         )
         async with self._turns:
             try:
-                call = self.calls.helper(asked, args or {}, context, client, timeout_s)
+                call = self.call_factory.make_helper_call(
+                    asked, args or {}, context, client, timeout_s
+                )
             except RpcError as error:
                 return Failed("start", error.message)
             except OSError as error:
                 return Failed("start", f"Its call cannot be written to a file: {error.strerror}.")
-            return await run_helper(call, self.calls.clear_up)
+            return await run_helper(call, self.call_factory.clear_up)

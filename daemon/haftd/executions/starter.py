@@ -1,4 +1,4 @@
-"""From a spawn to a supervised execution: validate, take the id, make resources (`calls`).
+"""From a spawn to a supervised execution: validate, take the id, make resources (`call_factory`).
 
 A start that awaits an approver keeps its handle pending.
 """
@@ -35,7 +35,7 @@ from haftd.tools.definitions.definition import Tool
 from haftd.tools.projects.roots import resolve_root
 from haftd.tools.templates.template import argument_of
 
-from .calls import Calls, LaunchSettings, Prepared
+from .call_factory import CallFactory, LaunchSettings, Prepared
 from .execution import Execution, StartGate
 from .review import PendingReview, Reviewer
 from .supervisor import Supervisor
@@ -45,7 +45,7 @@ Approver = Callable[[Handle], Awaitable[Prepared]]
 
 
 class Starter(msgspec.Struct):
-    calls: Calls
+    call_factory: CallFactory
     catalogue: Catalogue
     registry: Registry
     runtimes: Mapping[str, Runtime]
@@ -59,7 +59,7 @@ class Starter(msgspec.Struct):
 
     @property
     def launch_settings(self) -> LaunchSettings:
-        return self.calls.settings
+        return self.call_factory.settings
 
     def prepare(
         self, session: str, params: SpawnParams, vars: Mapping[str, Any] | None = None
@@ -106,12 +106,14 @@ class Starter(msgspec.Struct):
             return description, None
         tool = self.catalogue.ready(name, named_root, ())
         root = self.launch_settings.root if named_root is None else named_root
-        return description, partial(self.calls.sandbox_refusal, tool, _runs_in(tool, root))
+        return description, partial(
+            self.call_factory.explain_sandbox_refusal, tool, _runs_in(tool, root)
+        )
 
-    def change(self, ready: Prepared, new_args: Mapping[str, Any]) -> Prepared:
+    def change(self, prepared: Prepared, new_args: Mapping[str, Any]) -> Prepared:
         """Return the spawn with other arguments, under the same definition even if replaced."""
-        args, resolved = self._resolved(ready.tool, new_args, ready.context)
-        return replace(ready, args=args, resolved=resolved)
+        args, resolved = self._resolved(prepared.tool, new_args, prepared.context)
+        return replace(prepared, args=args, resolved=resolved)
 
     def _resolved(
         self, tool: Tool, new_args: Mapping[str, Any], context: CallContext
@@ -127,7 +129,7 @@ class Starter(msgspec.Struct):
 
     def start(
         self,
-        ready: Prepared,
+        prepared: Prepared,
         context: InquiryContext,
         approver: Approver | None = None,
         reviewer: Reviewer | None = None,
@@ -139,25 +141,25 @@ class Starter(msgspec.Struct):
         """
         admitted = self.registry.admit(
             trio.current_time(),
-            session=ready.session,
-            id=ready.id,
-            tool=ready.tool.name,
-            call_id=ready.call_id,
-            args=ready.args,
-            root=ready.context.root,
+            session=prepared.session,
+            id=prepared.id,
+            tool=prepared.tool.name,
+            call_id=prepared.call_id,
+            args=prepared.args,
+            root=prepared.context.root,
             make_spool=self.make_spool,
             wall=time.time(),
             # Shown to the person who approves it.
             command=""
             if approver is None
-            else shown_command(ready.resolved.launch.argv, ready.tool.name),
-            terminal=ready.resolved.launch.terminal,
+            else shown_command(prepared.resolved.launch.argv, prepared.tool.name),
+            terminal=prepared.resolved.launch.terminal,
             needs_approval=approver is not None,
             settings=_settings(
-                ready.tool,
-                is_sandboxed=ready.resolved.launch.sandbox is not None,
+                prepared.tool,
+                is_sandboxed=prepared.resolved.launch.sandbox is not None,
                 is_reviewed=reviewer is not None,
-                is_transient=ready.is_transient,
+                is_transient=prepared.is_transient,
             ),
             on_state_change=self.on_state_change,
         )
@@ -165,12 +167,12 @@ class Starter(msgspec.Struct):
         if admitted.is_repeated:
             return handle, self.supervisor.execution_of(handle), False
         try:
-            call = self.calls.for_execution(handle, ready)
+            call = self.call_factory.make_execution_call(handle, prepared)
         except BaseException:
             self.registry.withdraw(handle)
             raise
         inquiries = InquiryQueue(handle, self.inquiries, context)
-        gate = None if approver is None else self._gate(handle, ready, call, approver)
+        gate = None if approver is None else self._gate(handle, prepared, call, approver)
         review = None if reviewer is None else PendingReview(handle, self.make_spool(), reviewer)
         execution = self.supervisor.start(
             handle, self._runtime(call), call, inquiries, gate, review
@@ -180,12 +182,14 @@ class Starter(msgspec.Struct):
     def _runtime(self, call: Call) -> Runtime:
         return self.runtimes["builtin" if call.builtin else call.runtime]
 
-    def _gate(self, handle: Handle, ready: Prepared, call: Call, approver: Approver) -> StartGate:
+    def _gate(
+        self, handle: Handle, prepared: Prepared, call: Call, approver: Approver
+    ) -> StartGate:
         async def gate() -> tuple[Runtime, Call]:
             passed = await approver(handle)
-            if passed is ready:
+            if passed is prepared:
                 return self._runtime(call), call
-            changed = self.calls.with_arguments(call, handle, passed)
+            changed = self.call_factory.change_arguments(call, handle, passed)
             return self._runtime(changed), changed
 
         return gate

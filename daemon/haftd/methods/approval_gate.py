@@ -22,7 +22,7 @@ from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.views import handle_state
 from haftd.core.withheld import ResultExcerpt, ReviewDecision
-from haftd.executions.calls import Prepared
+from haftd.executions.call_factory import Prepared
 from haftd.executions.execution import Skipped
 from haftd.executions.helpers import HelperRunner
 from haftd.executions.review import Reviewer
@@ -51,28 +51,28 @@ _CODE_VARIABLES = ("PATH", "LD_", "PYTHON", "NODE_", "PERL", "RUBY", "GIT_", "BA
 
 
 def approver_of(
-    services: StartServices, caller: Caller, ready: Prepared, *, one_shot: bool
+    services: StartServices, caller: Caller, prepared: Prepared, *, one_shot: bool
 ) -> Approver | None:
     """Return a start's approver; None if unattended."""
     action: PolicedAction = "call" if one_shot else "spawn"
-    tool = ready.tool
+    tool = prepared.tool
     mode = find_mode(tool, action)
     if mode == "unattended":
         return None
 
     def check(arguments: dict[str, Any]) -> Prepared:
-        prepared = services.starter.change(ready, arguments)
-        if not one_shot or prepared.resolved.launch.terminal:
-            return prepared
+        changed = services.starter.change(prepared, arguments)
+        if not one_shot or changed.resolved.launch.terminal:
+            return changed
         # A run to the end has its own review.
-        return prepared.with_stdin(ready.resolved.launch.stdin)
+        return changed.with_stdin(prepared.resolved.launch.stdin)
 
     async def approver(handle: Handle) -> Prepared:
         if mode == "skip":
             raise Skipped(_not_run(tool.name, "its definition says so"))
 
         def approve(edited: Prepared | None) -> None:
-            handle.approve(terminal=(edited or ready).resolved.launch.terminal)
+            handle.approve(terminal=(edited or prepared).resolved.launch.terminal)
 
         approval = Approval(
             context=InquiryContext(caller=caller, bound_to=definition_key(tool)),
@@ -80,12 +80,12 @@ def approver_of(
             tool=handle.tool,
             handle=handle,
             action=action,
-            arguments=ready.args,
-            rendered=render(tool.style, tool.name, ready.args),
-            env=_changed_variables(ready.client, services.starter.launch_settings.environ),
+            arguments=prepared.args,
+            rendered=render(tool.style, tool.name, prepared.args),
+            env=_changed_variables(prepared.client_env, services.starter.launch_settings.environ),
             mode=mode,
             check=check,
-            render=renderer(services.helpers, ready),
+            render=renderer(services.helpers, prepared),
             on_allow=approve,
         )
         decision = await request_approval(services.inquiries, approval)
@@ -93,7 +93,7 @@ def approver_of(
             raise AssertionError("the approval ended without a decision while its handle waits")
         if decision.decision == "skip":
             raise Skipped(_not_run(tool.name, decision.reason), decision.by)
-        return ready if decision.edited is None else decision.edited
+        return prepared if decision.edited is None else decision.edited
 
     return approver
 
@@ -230,9 +230,9 @@ MAX_RENDER_S = 3.0
 """Maximum delay of an approval by rendering."""
 
 
-def renderer(helpers: HelperRunner, ready: Prepared) -> Callable[[], Awaitable[str]] | None:
+def renderer(helpers: HelperRunner, prepared: Prepared) -> Callable[[], Awaitable[str]] | None:
     """Return the rendering of a start's arguments; None without a program."""
-    tool = ready.tool
+    tool = prepared.tool
     command = tool.style.get("parameters")
     if not isinstance(command, Command):
         return None
@@ -243,19 +243,19 @@ def renderer(helpers: HelperRunner, ready: Prepared) -> Callable[[], Awaitable[s
             output = await helpers.run(
                 tool,
                 "format_arguments",
-                root=ready.context.root,
-                session=ready.session,
-                args=ready.args,
-                handle=ready.id,
-                client=ready.client,
-                vars=ready.context.vars,
+                root=prepared.context.root,
+                session=prepared.session,
+                args=prepared.args,
+                handle=prepared.id,
+                client=prepared.client_env,
+                vars=prepared.context.vars,
                 command=command,
                 timeout_s=MAX_RENDER_S,
             )
         text = _read(output)
         if isinstance(text, str):
             return escape_invisible(text)
-        plain = render(tool.style, tool.name, ready.args)
+        plain = render(tool.style, tool.name, prepared.args)
         return f"{escape_invisible(f'{text.why}; they are shown as JSON.')}\n{plain}"
 
     return rendered

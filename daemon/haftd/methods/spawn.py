@@ -27,7 +27,7 @@ from haft_protocol.states import EndedBy
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.registry import SpawnKey, admit_batch
-from haftd.executions.calls import Prepared
+from haftd.executions.call_factory import Prepared
 from haftd.executions.execution import Execution
 from haftd.inquiries.kind import InquiryContext
 from haftd.tools.definitions.approval_policy import find_mode
@@ -56,16 +56,16 @@ def spawn(
     """
     if services.starter.stopping:
         raise shutting_down()
-    ready = services.starter.prepare(
+    prepared = services.starter.prepare(
         services.access.session_of(caller, params), params, vars_of(context)
     )
-    if not caller.may_reach(ready.tool.may):
-        raise caller.refusal(f"start {shown(ready.tool.name)}, which may do more")
-    source = _source_of(services, caller, params, ready)
+    if not caller.may_reach(prepared.tool.may):
+        raise caller.refusal(f"start {shown(prepared.tool.name)}, which may do more")
+    source = _source_of(services, caller, params, prepared)
     if source is not None:
-        ready = replace(ready, is_fed=True)
-    reading = plan(params, terminal=ready.resolved.launch.terminal)
-    handle, execution = start(services, caller, ready, context, source=source)
+        prepared = replace(prepared, is_fed=True)
+    reading = plan(params, terminal=prepared.resolved.launch.terminal)
+    handle, execution = start(services, caller, prepared, context, source=source)
     if execution is None:
         return answer(services.supervisor, caller, params, handle, reading)
 
@@ -98,23 +98,23 @@ def spawn(
 
 
 def _source_of(
-    services: StartServices, caller: Caller, params: SpawnParams, ready: Prepared
+    services: StartServices, caller: Caller, params: SpawnParams, prepared: Prepared
 ) -> tuple[Handle, int] | None:
     """Return the input's source, a handle and an offset; None without `stdin_from`. Raises `RpcError`."""
     stdin_from = params.stdin_from
     if isinstance(stdin_from, UnsetType):
         return None
-    resolved = ready.resolved
+    resolved = prepared.resolved
     if (
-        ready.tool.is_builtin
+        prepared.tool.is_builtin
         or resolved.runtime not in ("stdio", "wasm")
         or resolved.launch.output == "events"
     ):
         why = "the input of another handle can only go into a pipe without a protocol (`runtime` is stdio or wasm, `output` is not events)"
-        raise action_not_supported(ready.tool.name, "stdin_from", why)
-    if find_mode(ready.tool, "apply") != "unattended":
+        raise action_not_supported(prepared.tool.name, "stdin_from", why)
+    if find_mode(prepared.tool, "apply") != "unattended":
         why = "each input of it is approved, so another handle's output cannot be its input"
-        raise not_approved(ready.tool.name, "apply", why)
+        raise not_approved(prepared.tool.name, "apply", why)
     source = services.access.find(caller, params, stdin_from.id)
     if "fetch" in source.settings.policy:
         why = "each read of its output needs approval, so it cannot be piped"
@@ -162,7 +162,7 @@ def vars_of(context: Any) -> dict[str, Any]:
 def start(
     services: StartServices,
     caller: Caller,
-    ready: Prepared,
+    prepared: Prepared,
     context: Any = None,
     *,
     one_shot: bool = False,
@@ -174,15 +174,17 @@ def start(
     """
     inquiry_context = InquiryContext(
         caller=caller,
-        call_id=ready.call_id,
+        call_id=prepared.call_id,
         context=context,
-        questions=ready.tool.questions,
+        questions=prepared.tool.questions,
         # The daemon's own tools ask different questions under one id.
-        bound_to=None if ready.tool.is_builtin else definition_key(ready.tool),
+        bound_to=None if prepared.tool.is_builtin else definition_key(prepared.tool),
     )
-    approver = approver_of(services, caller, ready, one_shot=one_shot)
-    reviewer = reviewer_of(services.inquiries, caller, ready.tool)
-    handle, execution, is_new = services.starter.start(ready, inquiry_context, approver, reviewer)
+    approver = approver_of(services, caller, prepared, one_shot=one_shot)
+    reviewer = reviewer_of(services.inquiries, caller, prepared.tool)
+    handle, execution, is_new = services.starter.start(
+        prepared, inquiry_context, approver, reviewer
+    )
 
     fed = {} if source is None else {"stdin_from": source[0].id}
 

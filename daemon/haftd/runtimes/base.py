@@ -120,9 +120,9 @@ class Call(Redacted, frozen=True):
     """Save binary data to a file of the handle with this suffix; returns the path, None on failure.
     """
 
-    again: Callable[[Mapping[str, Any]], Call] | None = None
-    """Resolve the call with these answers; required where `output` is `outcome` and the tool may
-    ask."""
+    with_answers: Callable[[Mapping[str, Any]], Call] | None = None
+    """Return the call for another run, with these answers to its questions; required where `output` is
+    `outcome` and the tool may ask."""
 
     mediation: Mediation | None = None
     """Host calls of a tool of the runtime `vfs`."""

@@ -92,11 +92,11 @@ class OneShot:
             raise
 
     def _resolve(self, answers: Mapping[str, Any]) -> Call:
-        again = self._call.again
-        if again is None:
+        with_answers = self._call.with_answers
+        if with_answers is None:
             raise self._rerun_failure("its input came from another handle and has been read")
         try:
-            return again(answers)
+            return with_answers(answers)
         except (RpcError, OSError, ValueError, msgspec.MsgspecError) as error:
             raise self._rerun_failure(str(error)) from None
 

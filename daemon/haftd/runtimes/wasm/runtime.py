@@ -164,17 +164,17 @@ def _is_uncached(folder: str, name: str) -> bool:
 def _with_cached(call: Call, name: str) -> Call:
     """Return the call with the compiled module's name, also for a further run."""
     env = {**call.launch.env, worker.VARIABLE: _order_of(call)._replace(cached=name).text()}
-    again = call.again
+    with_answers = call.with_answers
 
-    def once_more(answers: Mapping[str, Any]) -> Call:
-        if again is None:
-            raise AssertionError("a call without `again` was run again")
-        return _with_cached(again(answers), name)
+    def with_answers_cached(answers: Mapping[str, Any]) -> Call:
+        if with_answers is None:
+            raise AssertionError("a call without `with_answers` was run again")
+        return _with_cached(with_answers(answers), name)
 
     launch = call.launch._replace(env=env)
     return replace(
         call,
         launch=launch,
-        again=None if again is None else once_more,
+        with_answers=None if with_answers is None else with_answers_cached,
         explained=worker.EXPLAINED,
     )

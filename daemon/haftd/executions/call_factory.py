@@ -1,5 +1,7 @@
-"""Launch specifications with process tag, cgroup, context file and recovery record, for executions,
-helper commands and MCP servers."""
+"""Calls with their resources: process tag, cgroup, file of a long call, access to the proxy, record.
+
+For executions, helper commands, MCP servers, compilers, programs of mediated tools and of haftd.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ from haftd.launch_spec import Grant, LaunchSpec, Sandbox
 from haftd.proxy.server import Proxy
 from haftd.runtimes.base import Call, Mediation
 from haftd.runtimes.wasm.plan import worker_launch
-from haftd.runtimes.wasm.worker import VARIABLE
+from haftd.runtimes.wasm.worker import VARIABLE as WORKER_VARIABLE
 from haftd.tools.calls.confinement import (
     list_grants,
     make_program_sandbox,
@@ -50,9 +52,9 @@ from haftd.tools.definitions.definition import Tool
 from haftd.tools.definitions.runtime_names import MEDIATED, list_served_names
 from haftd.tools.definitions.server_tools import find_server
 
-log = structlog.get_logger("haftd.executions.calls")
+log = structlog.get_logger("haftd.executions.call_factory")
 
-_OF_SERVERS = [
+_SERVER_VARIABLES = [
     "HOME",
     "LOGNAME",
     "PATH",
@@ -67,7 +69,8 @@ _OF_SERVERS = [
     "XDG_DATA_HOME",
     "XDG_CACHE_HOME",
 ]
-"""The daemon's variables that every MCP server gets: the SDKs' defaults, and the locale."""
+"""The daemon's variables that every MCP server gets: those that MCP's SDKs pass, the locale, time zone
+and folders. `build` sets TERM."""
 
 
 class LaunchSettings(msgspec.Struct, frozen=True):
@@ -76,17 +79,21 @@ class LaunchSettings(msgspec.Struct, frozen=True):
     environ: Mapping[str, str]
     """Default environment of tools."""
     home: str
+    """Key of the runtime folder, the first part of a tag; not HOME."""
     instance: str
+    """Id of this run of the daemon, the second part of a tag."""
     calls: Path
     """Folder of the files of calls too long for an environment."""
     containment: Containment
     nofile: int
     """Original soft limit of descriptors."""
     root: str
+    """Root of calls that name none: HOME."""
     socket: str
+    """Path of the daemon's socket, for HAFT_SOCKET."""
     askpass: str | None = None
     outer: str = ""
-    """Tags of the handles around this daemon."""
+    """Tags of the handles around this daemon, separated by colons."""
     own_paths: tuple[str, ...] = ()
     """Haft's files and folders, never writable in a sandbox."""
     definitions: str = ""
@@ -96,8 +103,7 @@ class LaunchSettings(msgspec.Struct, frozen=True):
     modules: str = ""
     """Folder of compiled WebAssembly modules."""
     answered_calls: tuple[Path, ...] = ()
-    """Candidates for the folder of long calls with answers, which may be secret: only one in memory is
-    used."""
+    """Folders to try for files of calls whose answers may be secret: the first on a tmpfs is used."""
 
 
 def find_askpass(programs: Iterable[str]) -> str | None:
@@ -110,16 +116,18 @@ def find_askpass(programs: Iterable[str]) -> str | None:
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """Validated spawn; only the id may still be refused."""
+    """Validated spawn. The id may still be refused, and a resource or an access rule at its start."""
 
     session: str
     id: str
     call_id: str | None
+    """The client's key of the call: a repeated spawn gets the earlier handle."""
     tool: Tool
     args: dict[str, Any]
     context: CallContext
     resolved: ResolvedCall
-    client: Mapping[str, str | None] | None
+    client_env: Mapping[str, str | None] | None
+    """Variables of the client; None removes one. Without the dict the daemon's serve."""
     is_fed: bool = False
     """Standard input is another handle's output."""
     surface: Surface = "actions"
@@ -137,13 +145,13 @@ class Prepared(msgspec.Struct, frozen=True):
         return SpawnKey(self.session, self.id, self.tool.name, self.call_id, self.args)
 
 
-def _completed(
+def _grant_call_file(
     sandbox: Sandbox | None, env: Mapping[str, str], settings: LaunchSettings
 ) -> Sandbox | None:
-    """Let a sandboxed process read the file of a long call; raise `RpcError` where the tool could
-    change haft's files."""
+    """Return the sandbox, with leave to read the file of a long call; raise `RpcError` if the tool
+    could change haft's files."""
     path = env.get("HAFT_CALL", "")
-    _refuse_own((sandbox.grants if sandbox is not None else None) or (), settings)
+    _refuse_own_files((sandbox.grants if sandbox is not None else None) or (), settings)
     if sandbox is None or sandbox.grants is None or not path.startswith("/"):
         return sandbox
     return sandbox._replace(
@@ -151,7 +159,7 @@ def _completed(
     )
 
 
-def _refuse_own(grants: Iterable[Grant], settings: LaunchSettings) -> None:
+def _refuse_own_files(grants: Iterable[Grant], settings: LaunchSettings) -> None:
     for grant in grants:
         if not grant.rights & {"create", "update", "delete"}:
             continue
@@ -173,28 +181,29 @@ def _refuse_own(grants: Iterable[Grant], settings: LaunchSettings) -> None:
             consequence = "the code of haft" if own in installed else "its rules"
             remedy = explain_search_path(own, settings.environ)
             raise spawn_failed(
-                f"its access rule for {grant.path} lets it change haft's own {_own_name(own)}, and "
+                f"its access rule for {grant.path} lets it change haft's own {_describe_own_file(own)}, and "
                 f"so {consequence}: grant a folder beside them, or call it with another root"
                 f"{remedy and f', or {remedy}'}",
                 reason="sandbox",
             )
 
 
-def _own_name(own: str) -> str:
+def _describe_own_file(own: str) -> str:
     if os.path.isdir(own):  # noqa: PTH112
         return f"files in {own}"
     absent = "" if os.path.lexists(own) else ", which does not exist yet"
     return f"file {own}{absent}"
 
 
-def _changeable(policy: AccessPolicy, root: str) -> tuple[Grant, ...]:
-    """Return the grants of a mediated tool; without rules about files, the tool may change the
-    root."""
+def _list_mediated_grants(policy: AccessPolicy, root: str) -> tuple[Grant, ...]:
+    """Return all grants of a mediated tool: without rules about files, to change the root."""
     grants = list_grants(policy)
     return (Grant(root, frozenset({"update"})),) if grants is None else grants
 
 
-def _may_inherit(resolved: ResolvedCall) -> Callable[[str], bool] | None:
+def _choose_inherited(resolved: ResolvedCall) -> Callable[[str], bool] | None:
+    """Return the test for variables that a process inherits; None for all. The worker of a
+    mediated tool gets only `ALWAYS_INHERITED`."""
     if resolved.runtime == MEDIATED:
         return ALWAYS_INHERITED.__contains__
     return None if resolved.policy is None else resolved.policy.may_inherit
@@ -203,106 +212,123 @@ def _may_inherit(resolved: ResolvedCall) -> Callable[[str], bool] | None:
 _Groups = tuple[Cgroup | None, LimitGroup | None]
 
 
-class Calls(msgspec.Struct):
+class CallFactory(msgspec.Struct):
+    """Makes the calls, and removes their resources with `clear_up`."""
+
     settings: LaunchSettings
     secret_env: Sequence[str]
+    """Patterns of names of variables that are secret."""
     journal: Journal
     make_room: Callable[[], bool]
+    """Frees file descriptors for a start; False if none could be freed."""
     proxy: Proxy
     _count: int = 0
     _files: dict[str, Path] = msgspec.field(default_factory=dict)
     """Files of calls too long for an environment."""
 
-    def for_execution(self, handle: Handle, ready: Prepared) -> Call:
-        mark = self._mark()
-        is_processless = ready.tool.is_builtin or find_server(ready.tool) is not None
-        limits = ready.resolved.launch.limits
-        groups = (None, None) if is_processless else self._groups(str(mark), limits)
+    def make_execution_call(self, handle: Handle, prepared: Prepared) -> Call:
+        process_tag = self._make_process_tag()
+        is_processless = prepared.tool.is_builtin or find_server(prepared.tool) is not None
+        limits = prepared.resolved.launch.limits
+        groups = (None, None) if is_processless else self._groups(str(process_tag), limits)
         try:
-            return self._for_execution(handle, ready, mark, groups)
+            return self._make_execution_call(handle, prepared, process_tag, groups)
         except BaseException:
-            self._release(str(mark), groups)
+            self._release(str(process_tag), groups)
             raise
 
-    def with_arguments(self, call: Call, handle: Handle, ready: Prepared) -> Call:
-        """Return the call with other arguments, under the same tag and cgroup."""
-        mark = ProcessTag.read(call.mark)
-        if mark is None:
+    def change_arguments(self, call: Call, handle: Handle, prepared: Prepared) -> Call:
+        """Return the call with the arguments of `prepared`, under the same tag and cgroup."""
+        process_tag = ProcessTag.read(call.mark)
+        if process_tag is None:
             raise AssertionError(f"the call's mark {call.mark!r} is not a process tag")
-        return self._for_execution(handle, ready, mark, (call.cgroup, call.limit_group))
+        return self._make_execution_call(
+            handle, prepared, process_tag, (call.cgroup, call.limit_group)
+        )
 
-    def own(self, name: str, argv: Sequence[str], limits: Mapping[str, float]) -> Call:
-        """Return a call of the daemon itself, with the desktop's environment."""
+    def make_daemon_call(self, name: str, argv: Sequence[str], limits: Mapping[str, float]) -> Call:
+        """Return the call of a configured program of haftd, which may show a window or notification."""
         desktop = dict.fromkeys(("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"), True)
-        env_of = partial(self._build, overlay=desktop)
-        return self._of_program(name, tuple(argv), self.settings.root, env_of, limits, "pipe")
+        make_env = partial(self._build, overlay=desktop)
+        return self._make_program_call(
+            name, tuple(argv), self.settings.root, make_env, limits, "pipe"
+        )
 
-    def compiler(self, launch: LaunchSpec) -> Call:
-        """Return the call of a compiling process, outside any session."""
-        env_of = partial(
+    def make_compiler_call(self, launch: LaunchSpec) -> Call:
+        """Return the call of a process that compiles a module, outside any session.
+
+        `launch` gives the program, folder, limits, sandbox and the worker's order.
+        """
+        make_env = partial(
             self._build,
-            overlay={VARIABLE: launch.env[VARIABLE]},
+            overlay={WORKER_VARIABLE: launch.env[WORKER_VARIABLE]},
             may_inherit=ALWAYS_INHERITED.__contains__,
             is_confined=True,
         )
-        return self._of_program(
-            "wasm", launch.argv, launch.cwd, env_of, launch.limits, "null", launch.sandbox
+        return self._make_program_call(
+            "wasm", launch.argv, launch.cwd, make_env, launch.limits, "null", launch.sandbox
         )
 
-    def server(
+    def make_server_call(
         self, name: str, argv: Sequence[str], cwd: str, env: Mapping[str, str | bool]
     ) -> Call:
         """Return the call of an MCP server, outside any session.
 
-        A variable of the daemon passes only as True in `env`: third-party code must not see the
-        user's keys.
+        Of the daemon's variables it gets `_SERVER_VARIABLES` and those that are True in `env`, as
+        third-party code must not see the user's keys. `cwd` is absolute, empty or below `~`.
         """
         environ = self.settings.environ
-        base = {name: environ[name] for name in _OF_SERVERS if name in environ}
+        base = {key: environ[key] for key in _SERVER_VARIABLES if key in environ}
+        # `build` takes a variable that is True from its base.
         for variable, value in env.items():
             if value is True and variable in environ:
                 base[variable] = environ[variable]
-        overlay = {name: value if isinstance(value, str) else True for name, value in env.items()}
-        env_of = partial(self._build, base=base, secret_env=(), overlay=overlay)
+        overlay = {key: value if isinstance(value, str) else True for key, value in env.items()}
+        make_env = partial(self._build, base=base, secret_env=(), overlay=overlay)
         folder = self.settings.root if cwd in ("", "~") else cwd
         if folder.startswith("~/"):
             folder = f"{self.settings.root}/{folder[2:]}"
-        return self._of_program(f"mcp.{name}", tuple(argv), folder, env_of, {}, "pipe")
+        return self._make_program_call(f"mcp.{name}", tuple(argv), folder, make_env, {}, "pipe")
 
-    def helper(
+    def make_helper_call(
         self,
         tool: Tool,
         args: Mapping[str, Any],
         context: CallContext,
-        client: Mapping[str, str | None] | None,
+        client_env: Mapping[str, str | None] | None,
         wall_s: float,
     ) -> Call:
-        """Return the call of a helper command, without input or handle; raises `RpcError`."""
+        """Return the call of a helper command, without input or handle; raises `RpcError`.
+
+        It may run for `wall_s` seconds, or less by the definition's limits.
+        """
         resolved = resolve(tool, args, context)
         launch = resolved.launch._replace(terminal=False)
         limits = {**launch.limits, "wall_s": min(wall_s, launch.limits.get("wall_s", wall_s))}
-        env_of = partial(self._env, tool.name, replace(resolved, launch=launch), client)
-        call = self._of_program(
-            tool.name, launch.argv, launch.cwd, env_of, limits, "null", launch.sandbox
+        make_env = partial(self._env, tool.name, replace(resolved, launch=launch), client_env)
+        call = self._make_program_call(
+            tool.name, launch.argv, launch.cwd, make_env, limits, "null", launch.sandbox
         )
         try:
-            finished = self._completed(resolved, call.launch, call.launch.env)
+            finished = self._finish_launch(resolved, call.launch, call.launch.env)
         except BaseException:
             self._release(call.mark, (call.cgroup, call.limit_group))
             raise
         return replace(call, launch=finished)
 
-    def sandbox_refusal(self, tool: Tool, root: str) -> str:
-        """Return the sentence with which a start in the root refuses the tool's rules, or an empty
-        string; a runtime that a template chooses counts as `stdio`."""
+    def explain_sandbox_refusal(self, tool: Tool, root: str) -> str:
+        """Return the error message of a start in `root` because of the tool's access rules; empty if it
+        would start. A runtime that a template chooses counts as `stdio`."""
         runtime = tool.runtime if tool.runtime in list_served_names() else "stdio"
         try:
             policy = policy_in_force(tool, root, self.settings.environ)
             sandbox = make_sandbox(tool, policy, root, runtime)
             if runtime == MEDIATED:
-                _refuse_own(_changeable(mediated_policy(tool, policy), root), self.settings)
+                _refuse_own_files(
+                    _list_mediated_grants(mediated_policy(tool, policy), root), self.settings
+                )
             elif policy is not None and (tool.is_module or sandbox is not None):
-                _refuse_own(list_grants(policy) or (), self.settings)
+                _refuse_own_files(list_grants(policy) or (), self.settings)
         except RpcError as refusal:
             return refusal.message
         why = "" if sandbox is None else explain_refusal(sandbox)
@@ -323,20 +349,21 @@ class Calls(msgspec.Struct):
             with self._log_os_error("record", call.mark):
                 self.journal.end(call.mark)
 
-    def stopped(self, mark: str) -> None:
-        with self._log_os_error("record", mark):
-            self.journal.stopped(mark)
+    def record_stop(self, tag: str) -> None:
+        """Record that the main process has ended, before `clear_up` records the end of all."""
+        with self._log_os_error("record", tag):
+            self.journal.stopped(tag)
 
-    def _for_execution(
-        self, handle: Handle, ready: Prepared, mark: ProcessTag, groups: _Groups
+    def _make_execution_call(
+        self, handle: Handle, prepared: Prepared, process_tag: ProcessTag, groups: _Groups
     ) -> Call:
-        tool, args, context = ready.tool, ready.args, ready.context
-        resolved, client = ready.resolved, ready.client
+        tool, args, context = prepared.tool, prepared.args, prepared.context
+        resolved, client_env = prepared.resolved, prepared.client_env
         cgroup, limit_group = groups
-        tag = str(mark)
+        tag = str(process_tag)
 
         record = self._recorder(
-            mark.n,
+            process_tag.n,
             tag,
             cgroup,
             session=handle.session,
@@ -348,24 +375,25 @@ class Calls(msgspec.Struct):
             at=round(handle.started_at, 3),
         )
 
-        def again(answers: Mapping[str, Any]) -> Call:
-            once_more = resolve(tool, args, replace(context, answers=dict(answers)))
-            return replace(first, launch=completed(once_more, is_answered=True))
+        # Runs an `outcome` tool again, which then reads the answers from its call.
+        def with_answers(answers: Mapping[str, Any]) -> Call:
+            answered = resolve(tool, args, replace(context, answers=dict(answers)))
+            return replace(first, launch=make_launch(answered, is_answered=True))
 
-        def completed(resolved: ResolvedCall, *, is_answered: bool = False) -> LaunchSpec:
+        def make_launch(resolved: ResolvedCall, *, is_answered: bool = False) -> LaunchSpec:
             launch = resolved.launch._replace(
-                stdin="pipe" if ready.is_fed else resolved.launch.stdin,
-                splits_stderr=ready.splits_stderr
+                stdin="pipe" if prepared.is_fed else resolved.launch.stdin,
+                splits_stderr=prepared.splits_stderr
                 and resolved.launch.output == "raw"
                 and not resolved.launch.terminal,
                 nofile=self.settings.nofile,
             )
-            env = self._env(tool.name, resolved, client, tag, is_answered=is_answered)
-            return self._completed(resolved, launch, env)
+            env = self._env(tool.name, resolved, client_env, tag, is_answered=is_answered)
+            return self._finish_launch(resolved, launch, env)
 
         first = Call(
             tool=tool.name,
-            launch=completed(resolved),
+            launch=make_launch(resolved),
             mark=tag,
             runtime=resolved.runtime,
             record=record,
@@ -373,30 +401,30 @@ class Calls(msgspec.Struct):
             cgroup=cgroup,
             limit_group=limit_group,
             builtin=tool.is_builtin,
-            surface=ready.surface,
+            surface=prepared.surface,
             served=find_server(tool),
             save=partial(keep_file, handle.spool),
             arguments=args,
             refused_destination=partial(self.proxy.find_refused, tag),
-            # A second run would find its input consumed.
-            again=None if ready.is_fed else again,
-            mediation=self._mediation(ready),
+            # A second run would find the input from another handle consumed.
+            with_answers=None if prepared.is_fed else with_answers,
+            mediation=self._mediation(prepared),
         )
         return first
 
-    def _completed(
+    def _finish_launch(
         self, resolved: ResolvedCall, launch: LaunchSpec, env: Mapping[str, str]
     ) -> LaunchSpec:
-        sandbox = _completed(launch.sandbox, env, self.settings)
+        sandbox = _grant_call_file(launch.sandbox, env, self.settings)
         launch = launch._replace(env=env, sandbox=self._with_port(sandbox))
         policy = resolved.policy
         if not resolved.is_module or policy is None:
             return launch
-        if resolved.runtime == MEDIATED:  # the rest by host calls
+        if resolved.runtime == MEDIATED:  # host calls serve its rules
             policy = NOTHING
         granted = [name for name in env if resolved.env_overlay.get(name) or policy.may_see(name)]
         folders = list_grants(policy) or ()
-        _refuse_own(folders, self.settings)
+        _refuse_own_files(folders, self.settings)
         return worker_launch(
             launch,
             folders,
@@ -405,19 +433,21 @@ class Calls(msgspec.Struct):
             resolved.context_json,
         )
 
-    def _mediation(self, ready: Prepared) -> Mediation | None:
-        resolved, client, root = ready.resolved, ready.client, ready.context.root
+    def _mediation(self, prepared: Prepared) -> Mediation | None:
+        resolved, client_env, root = prepared.resolved, prepared.client_env, prepared.context.root
         policy = resolved.policy
         if resolved.runtime != MEDIATED or policy is None:
             return None
-        environ, tool = self.settings.environ, ready.tool.name
+        environ, tool = self.settings.environ, prepared.tool.name
         sandbox = make_program_sandbox(policy, root)
-        _refuse_own(_changeable(policy, root), self.settings)
-        own = [rule.name for rule in policy.env or ()]
-        of_programs = {name for rule in policy.commands or () for name in rule.envs}
-        variables = find_granted_variables(environ, client, self.secret_env, policy.may_see, own)
-        passed = find_granted_variables(
-            environ, client, self.secret_env, of_programs.__contains__, of_programs
+        _refuse_own_files(_list_mediated_grants(policy, root), self.settings)
+        names = [rule.name for rule in policy.env or ()]
+        program_names = {name for rule in policy.commands or () for name in rule.envs}
+        variables = find_granted_variables(
+            environ, client_env, self.secret_env, policy.may_see, names
+        )
+        program_variables = find_granted_variables(
+            environ, client_env, self.secret_env, program_names.__contains__, program_names
         )
 
         def make_program(
@@ -426,52 +456,51 @@ class Calls(msgspec.Struct):
             envs: tuple[str, ...],
             limits: Mapping[str, float],
         ) -> Call:
-            def env_of(mark: str) -> dict[str, str]:
+            def make_env(tag: str) -> dict[str, str]:
                 return self._build(
-                    mark,
-                    client=client,
+                    tag,
+                    client=client_env,
                     overlay=dict.fromkeys(envs, True),
                     may_inherit=ALWAYS_INHERITED.__contains__,
                     may_read=policy.may_read,
                     is_confined=True,
-                    proxy=self._admitted(tool, sandbox, policy, mark),
+                    proxy=self._open_proxy_access(tool, sandbox, policy, tag),
                 )
 
-            return self._of_program(tool, argv, folder, env_of, limits, "pipe", sandbox)
+            return self._make_program_call(tool, argv, folder, make_env, limits, "pipe", sandbox)
 
-        access = HostAccess(root, policy, variables, {**variables, **passed})
+        access = HostAccess(root, policy, variables, private={**variables, **program_variables})
         return Mediation(access, make_program, self.clear_up)
 
-    def _of_program(
+    def _make_program_call(
         self,
         name: str,
         argv: tuple[str, ...],
         cwd: str,
-        env_of: Callable[[str], dict[str, str]],
+        make_env: Callable[[str], dict[str, str]],
         limits: Mapping[str, float],
         stdin: Literal["pipe", "null"],
         sandbox: Sandbox | None = None,
     ) -> Call:
-        mark = self._mark()
-        tag = str(mark)
+        process_tag = self._make_process_tag()
+        tag = str(process_tag)
         groups = cgroup, limit_group = self._groups(tag, limits)
         record = self._recorder(
-            mark.n, tag, cgroup, tool=name, command=argv[0], at=round(time.time(), 3)
+            process_tag.n, tag, cgroup, tool=name, command=argv[0], at=round(time.time(), 3)
         )
         try:
-            env = env_of(tag)
+            env = make_env(tag)
         except BaseException:
             self._release(tag, groups)
             raise
         return Call(
             tool=name,
-            # Standard error is apart from the `outcome`.
             launch=LaunchSpec(
                 argv,
                 cwd,
                 env,
                 stdin=stdin,
-                output="outcome",
+                output="outcome",  # with standard error apart
                 limits=limits,
                 nofile=self.settings.nofile,
                 sandbox=self._with_port(sandbox),
@@ -488,13 +517,14 @@ class Calls(msgspec.Struct):
             return sandbox
         return sandbox._replace(proxy_port=self.proxy.port)
 
-    def _admitted(
-        self, tool: str, sandbox: Sandbox | None, policy: AccessPolicy | None, mark: str
+    def _open_proxy_access(
+        self, tool: str, sandbox: Sandbox | None, policy: AccessPolicy | None, tag: str
     ) -> str:
+        """Return the proxy's URL with a credential of this call; empty if it needs no proxy."""
         if sandbox is None or policy is None or not sandbox.is_proxied:
             return ""
         try:
-            return self.proxy.admit(mark, tool, policy)
+            return self.proxy.admit(tag, tool, policy)
         except OSError as error:
             why = f"its network rules need a proxy, and the proxy cannot listen: {error.strerror}"
             raise spawn_failed(why, reason="resources") from None
@@ -503,37 +533,37 @@ class Calls(msgspec.Struct):
         self,
         tool: str,
         resolved: ResolvedCall,
-        client: Mapping[str, str | None] | None,
-        mark: str,
+        client_env: Mapping[str, str | None] | None,
+        tag: str,
         *,
         is_answered: bool = False,
     ) -> dict[str, str]:
         """`is_answered`: the call has answers to the tool's questions."""
         policy = resolved.policy
         return self._build(
-            mark,
-            client=client,
+            tag,
+            client=client_env,
             overlay=resolved.env_overlay,
             terminal=resolved.launch.terminal,
             askpass=self.settings.askpass,
             call=make_call_value(
-                resolved.context_json, self._call_file(mark, is_answered=is_answered)
+                resolved.context_json, self._call_file(tag, is_answered=is_answered)
             ),
-            may_inherit=_may_inherit(resolved),
+            may_inherit=_choose_inherited(resolved),
             may_read=None if policy is None else policy.may_read,
             is_confined=resolved.launch.sandbox is not None,
-            proxy=self._admitted(tool, resolved.launch.sandbox, policy, mark),
+            proxy=self._open_proxy_access(tool, resolved.launch.sandbox, policy, tag),
         )
 
     def _build(
-        self, mark: str, base: Mapping[str, str] | None = None, **more: Any
+        self, tag: str, base: Mapping[str, str] | None = None, **more: Any
     ) -> dict[str, str]:
-        """Build the environment of a process with this tag, from the tools' own without `base`."""
+        """Build a process's environment from `base`, by default the environment of tools."""
         return build(
             self.settings.environ if base is None else base,
             socket=self.settings.socket,
             outer=self.settings.outer,
-            mark=mark,
+            mark=tag,
             **{"secret_env": self.secret_env, "call": "", **more},
         )
 
@@ -549,7 +579,7 @@ class Calls(msgspec.Struct):
                     inode=identity.inode,
                     boot=identity.boot,
                     ns=identity.ns,
-                    sid=identity.pid,
+                    sid=identity.pid,  # the child calls setsid(2)
                     uid=os.getuid(),
                     mark=tag,
                     cgroup="" if cgroup is None else str(cgroup.path),
@@ -559,39 +589,41 @@ class Calls(msgspec.Struct):
 
         return record
 
-    def _mark(self) -> ProcessTag:
+    def _make_process_tag(self) -> ProcessTag:
         self._count += 1
         return ProcessTag(self.settings.home, self.settings.instance, self._count)
 
-    def _cgroup(self, mark: str) -> Cgroup | None:
-        """Without delegation None; tags identify the processes."""
+    def _cgroup(self, tag: str) -> Cgroup | None:
+        """Make a cgroup; None without delegation, when only tags identify the processes."""
         base = self.settings.containment.base
         if base is None:
             return None
         try:
-            return Cgroup.create(base, mark)
+            return Cgroup.create(base, tag)
         except OSError as error:
-            log.warning("no cgroup for a handle", mark=mark, error=error.strerror)
+            log.warning("a call has no cgroup", mark=tag, error=error.strerror)
             return None
 
-    def _groups(self, mark: str, limits: Mapping[str, float]) -> _Groups:
-        cgroup, controllers = self._cgroup(mark), self.settings.containment.controllers
+    def _groups(self, tag: str, limits: Mapping[str, float]) -> _Groups:
+        cgroup, controllers = self._cgroup(tag), self.settings.containment.controllers
         try:
-            counted = None if controllers is None else controllers.make_group(mark, limits, cgroup)
+            counted = None if controllers is None else controllers.make_group(tag, limits, cgroup)
         except OSError as error:
-            # Rlimits and sums still hold the limits.
-            log.warning("no cgroup counts for a handle", mark=mark, error=error.strerror)
+            # Resource limits and the sums over its processes still hold the limits.
+            log.warning(
+                "a call has no cgroup that counts for its limits", mark=tag, error=error.strerror
+            )
             counted = None
         return cgroup, counted
 
-    def _call_file(self, mark: str, *, is_answered: bool) -> Callable[[bytes], str]:
+    def _call_file(self, tag: str, *, is_answered: bool) -> Callable[[bytes], str]:
         def write(data: bytes) -> str:
             folder = self._open_memory_folder() if is_answered else self.settings.calls
             try:
-                path = folder / mark
-                if self._files.get(mark, path) != path:
-                    self._remove_file(mark)
-                self._files[mark] = path
+                path = folder / tag
+                if self._files.get(tag, path) != path:
+                    self._remove_file(tag)
+                self._files[tag] = path
                 if not is_answered:
                     # The state folder may have been removed.
                     for place in (folder.parent, folder):
@@ -616,25 +648,25 @@ class Calls(msgspec.Struct):
             why = f"its answers cannot be kept in memory: {error.strerror}{place}"
             raise spawn_failed(why, reason="resources") from None
 
-    def _remove_file(self, mark: str) -> None:
-        if (path := self._files.pop(mark, None)) is not None:
-            with self._log_os_error("file", mark):
+    def _remove_file(self, tag: str) -> None:
+        if (path := self._files.pop(tag, None)) is not None:
+            with self._log_os_error("file", tag):
                 path.unlink(missing_ok=True)
 
-    def _release(self, mark: str, groups: _Groups) -> None:
+    def _release(self, tag: str, groups: _Groups) -> None:
         cgroup, limit_group = groups
-        self.proxy.revoke(mark)
-        self._remove_file(mark)
+        self.proxy.revoke(tag)
+        self._remove_file(tag)
         if limit_group is not None or cgroup is not None:
-            with self._log_os_error("cgroup", mark):
+            with self._log_os_error("cgroup", tag):
                 if limit_group is not None:
                     limit_group.remove()
                 if cgroup is not None:
                     cgroup.remove()
 
     @contextlib.contextmanager
-    def _log_os_error(self, resource: str, mark: str) -> Iterator[None]:
+    def _log_os_error(self, resource: str, tag: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            log.warning("could not be cleared up", what=resource, mark=mark, error=error.strerror)
+            log.warning("could not be cleared up", what=resource, mark=tag, error=error.strerror)

@@ -11,7 +11,12 @@ import pytest
 from msgspec import structs
 
 from haft_protocol.errors import RpcError
-from haftd.executions.calls import Calls, LaunchSettings, _completed, find_askpass
+from haftd.executions.call_factory import (
+    CallFactory,
+    LaunchSettings,
+    _grant_call_file,
+    find_askpass,
+)
 from haftd.host.files import memory_folder
 from haftd.host.limit_group import Containment
 from haftd.host.process.identity import Identity
@@ -49,7 +54,7 @@ def test_unconfirmed_processes_keep_their_cgroup_and_record_and_lose_the_proxy(
     journal = SimpleNamespace(end=lambda mark: unmade.append(mark))
     cgroup = SimpleNamespace(remove=lambda: unmade.append("cgroup"))
     proxy = SimpleNamespace(revoke=lambda mark: unmade.append(f"proxy of {mark}"))
-    calls = Calls(settings, (), cast(Any, journal), lambda: False, cast(Any, proxy))
+    calls = CallFactory(settings, (), cast(Any, journal), lambda: False, cast(Any, proxy))
     call = Call("t", LaunchSpec((), "/"), "m", cgroup=cast(Any, cgroup))
     calls.clear_up(call, confirmed, lambda: unmade.append("reported"))
     made, of_confirmed = ["proxy of m", "reported"], ["proxy of m", "cgroup", "reported", "m"]
@@ -61,7 +66,7 @@ def test_a_call_too_long_for_an_environment_is_in_a_file_for_its_duration(
 ) -> None:
     settings = LaunchSettings({}, "", "", tmp_path, Containment(), 1024, "/", "/s")
     journal = SimpleNamespace(end=lambda mark: None)
-    calls = Calls(settings, (), cast(Any, journal), lambda: False, Proxy(cast(Any, None)))
+    calls = CallFactory(settings, (), cast(Any, journal), lambda: False, Proxy(cast(Any, None)))
     path = Path(calls._call_file("m", is_answered=False)(b"{}"))
     assert path.read_bytes() == b"{}" and path.stat().st_mode & 0o777 == 0o600
     calls.clear_up(Call("t", LaunchSpec((), "/"), "another"), True)
@@ -82,7 +87,7 @@ def test_a_long_call_with_answers_is_in_memory_alone(
     settings = LaunchSettings(
         {}, "", "", tmp_path / "state", Containment(), 1024, "/", "/s", answered_calls=folders
     )
-    calls = Calls(settings, (), cast(Any, None), lambda: False, Proxy(cast(Any, None)))
+    calls = CallFactory(settings, (), cast(Any, None), lambda: False, Proxy(cast(Any, None)))
     first = Path(calls._call_file("m", is_answered=False)(b"{}"))
     answered = Path(calls._call_file("m", is_answered=True)(b"secret"))
     assert answered == folders[1] / "m" and not first.exists() and not folders[0].exists()
@@ -98,7 +103,7 @@ def test_the_file_of_a_long_call_is_granted_without_the_links_to_it(tmp_path: Pa
     """A rule's path follows none, and the user's state folder may be behind one."""
     (tmp_path / "link").symlink_to(tmp_path)
     settings = LaunchSettings({}, "", "", tmp_path, Containment(), 1024, "/", "/s")
-    found = _completed(Sandbox("/"), {"HAFT_CALL": f"{tmp_path}/link/call"}, settings)
+    found = _grant_call_file(Sandbox("/"), {"HAFT_CALL": f"{tmp_path}/link/call"}, settings)
     assert found is not None and found.grants == (Grant(f"{tmp_path}/call", frozenset({"read"})),)
 
 
@@ -115,7 +120,7 @@ def test_a_rules_path_that_is_exchanged_meanwhile_is_explained(
     sandbox = Sandbox("/", (Grant(f"{tmp_path}/link", frozenset({"update"})),))
     monkeypatch.setattr(os, "readlink", readlink)
     with pytest.raises(RpcError, match="was exchanged meanwhile: invalid argument") as caught:
-        _completed(sandbox, {}, settings)
+        _grant_call_file(sandbox, {}, settings)
     assert caught.value.data["reason"] == "sandbox"
     assert f"{tmp_path}/link" in caught.value.message
 
@@ -126,19 +131,21 @@ def test_a_helper_that_is_refused_leaves_neither_cgroup_nor_access_to_the_proxy(
     """Its rules let it change haft's files, which is known only after its resources are made."""
     removed: list[str] = []
 
-    class Grouped(Calls):
+    class Grouped(CallFactory):
         def _groups(self, mark: str, limits: object) -> Any:
             return SimpleNamespace(remove=lambda: removed.append("cgroup")), None
 
     grant = Grant(str(tmp_path), frozenset({"update"}))
     launch = LaunchSpec(("list",), "/", sandbox=Sandbox("/", (grant,)))
     resolved = ResolvedCall(launch, "stdio")
-    monkeypatch.setattr("haftd.executions.calls.resolve", lambda *_: resolved)
+    monkeypatch.setattr("haftd.executions.call_factory.resolve", lambda *_: resolved)
     calls, _ = factory(own_paths=(str(tmp_path),))
     proxy = SimpleNamespace(revoke=lambda mark: removed.append("proxy"))
     calls = Grouped(calls.settings, (), calls.journal, lambda: True, cast(Any, proxy))
     with pytest.raises(RpcError, match="lets it change haft's own"):
-        calls.helper(Tool(name="t", source="local", file="/f"), {}, cast(Any, None), None, 1.0)
+        calls.make_helper_call(
+            Tool(name="t", source="local", file="/f"), {}, cast(Any, None), None, 1.0
+        )
     assert sorted(removed) == ["cgroup", "proxy"]
 
 
@@ -152,14 +159,14 @@ DESKTOP = {
 }
 
 
-def factory(**changed: Any) -> tuple[Calls, list[Record]]:
+def factory(**changed: Any) -> tuple[CallFactory, list[Record]]:
     """Return a factory of calls, and the records that it makes."""
     settings = LaunchSettings(
         DESKTOP, "0123456789ab", "aaaaaaaaaaaa", Path("/calls"), Containment(), 512, "/root", "/s"
     )
     records: list[Record] = []
     journal = SimpleNamespace(start=records.append)
-    calls = Calls(
+    calls = CallFactory(
         structs.replace(settings, **changed),
         ("API_KEY",),
         cast(Any, journal),
@@ -172,7 +179,7 @@ def factory(**changed: Any) -> tuple[Calls, list[Record]]:
 def test_a_server_sees_a_short_environment_and_the_variables_given_by_name() -> None:
     calls, _ = factory()
     value: dict[str, str | bool] = {"API_KEY": True, "MODE": "x", "MISSING": True}
-    call = calls.server("notes", ["run", "it"], "", value)
+    call = calls.make_server_call("notes", ["run", "it"], "", value)
     env = call.launch.env
     assert {name: env.get(name) for name in (*DESKTOP, "MODE", "MISSING")} == {
         "PATH": "/bin",
@@ -194,12 +201,12 @@ def test_a_server_sees_a_short_environment_and_the_variables_given_by_name() -> 
 )
 def test_a_server_runs_in_the_root_or_below_its_home(cwd: str, folder: str) -> None:
     calls, _ = factory()
-    assert calls.server("notes", ["run"], cwd, {}).launch.cwd == folder
+    assert calls.make_server_call("notes", ["run"], cwd, {}).launch.cwd == folder
 
 
 def test_a_call_of_the_daemon_sees_the_desktop_and_no_key() -> None:
     calls, _ = factory()
-    call = calls.own("inquiry", ["ask"], {"wall_s": 3.0})
+    call = calls.make_daemon_call("inquiry", ["ask"], {"wall_s": 3.0})
     env = call.launch.env
     assert env["XDG_RUNTIME_DIR"] == "/run/u" and env["SPARE"] == "s" and "API_KEY" not in env
     assert (call.launch.cwd, call.launch.limits) == ("/root", {"wall_s": 3.0})
@@ -208,7 +215,7 @@ def test_a_call_of_the_daemon_sees_the_desktop_and_no_key() -> None:
 def test_each_call_has_a_tag_of_its_own_and_a_record_before_its_start() -> None:
     calls, records = factory()
     before = time.time()
-    first, second = (calls.own("inquiry", ["ask", "secret"], {}) for _ in range(2))
+    first, second = (calls.make_daemon_call("inquiry", ["ask", "secret"], {}) for _ in range(2))
     assert ProcessTag.read(first.mark) == ProcessTag("0123456789ab", "aaaaaaaaaaaa", 1)
     assert ProcessTag.read(second.mark) == ProcessTag("0123456789ab", "aaaaaaaaaaaa", 2)
     assert records == [] and first.record is not None
@@ -256,16 +263,18 @@ def test_a_call_file_that_cannot_be_written_refuses_the_start(tmp_path: Path) ->
     ],
 )
 def test_a_handle_without_a_process_of_its_own_has_no_groups(source: str, has_groups: bool) -> None:
-    class Counted(Calls):
+    class Counted(CallFactory):
         def _groups(self, mark: str, limits: object) -> Any:
             return (mark, limits)
 
-        def _for_execution(self, handle: object, ready: object, mark: object, groups: Any) -> Any:
+        def _make_execution_call(
+            self, handle: object, ready: object, mark: object, groups: Any
+        ) -> Any:
             return groups
 
     calls, _ = factory()
     counted = Counted(*(getattr(calls, name) for name in calls.__struct_fields__[:5]))
     tool = Tool(name="t", source=source, file="/f")
     ready = SimpleNamespace(tool=tool, resolved=SimpleNamespace(launch=LaunchSpec((), "/")))
-    groups = cast(Any, counted.for_execution(cast(Any, None), cast(Any, ready)))
+    groups = cast(Any, counted.make_execution_call(cast(Any, None), cast(Any, ready)))
     assert (groups == (None, None)) is not has_groups
