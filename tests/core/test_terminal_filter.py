@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haftd.core.spool import Spool
-from haftd.core.terminal_filter import TerminalReader, boundary
+from haftd.core.terminal_filter import TerminalReader, find_complete_end
 from haftd.runtimes.terminal.screen import Screen
 from tests.core.disks import make
 from tests.protocol.test_query_filter import COPY, OTHERS, QUERIES
@@ -102,7 +102,7 @@ def test_long_picture_passes_whole() -> None:
 def test_incomplete_sequence_waits_before_the_cursor() -> None:
     spool = spool_of(b"ab\x1b[6")
     assert read_all(spool) == (b"ab", 2)
-    assert boundary(spool) == 2
+    assert find_complete_end(spool) == 2
     assert TerminalReader().is_held_back(spool, 2, final=False)
     spool.append(b"mc")
     assert not TerminalReader().is_held_back(spool, 2, final=False)

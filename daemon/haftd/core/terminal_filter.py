@@ -1,7 +1,7 @@
 """Output for a reader with a terminal emulator, without queries and, by default, clipboard writes.
 
-Cursors are offsets of the original output, never within an incomplete sequence: a reader resumes
-without state.
+Cursors are offsets of the original output, never within a character or a sequence of up to
+`MAX_SEQUENCE` bytes: a reader resumes without state. Within a longer string the head is looked up.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from haft_protocol.terminal_queries import (
 from .spool import Spool
 
 _LEAST_WINDOW = 2 * MAX_SEQUENCE
-"""Bytes that show the longest held back sequence whole."""
+"""Bytes to read where less shows only the beginning of a sequence: the longest one and text after it."""
 _HEAD = 64
+"""Bytes of a long string that hold its introducer and number, such as `ESC ] 52 ;`."""
 
 
 class TerminalChunk(msgspec.Struct, frozen=True, gc=False):
-    """Filtered bytes, the offset after them in the original output, and the bytes dropped before."""
+    """Filtered bytes, the offset after them in the original output, and the number of bytes before
+    them that the spool no longer has."""
 
     data: bytes
     cursor: int
@@ -32,16 +34,16 @@ class TerminalChunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class TerminalReader(msgspec.Struct, frozen=True, gc=False):
-    """Reader with a terminal emulator."""
+    """Options of a reader with a terminal emulator."""
 
     clipboard: bool = False
     """True permits clipboard writes."""
 
     def read(self, spool: Spool, start: int, max_bytes: int, *, final: bool) -> TerminalChunk:
-        """Return up to `max_bytes` of filtered output from `start`.
+        """Return filtered output from `start`, of up to `max_bytes` of the original.
 
-        An incomplete sequence waits, or with `final` is left out. A sequence of up to
-        `MAX_SEQUENCE` bytes may exceed `max_bytes`.
+        An incomplete sequence or character waits, or with `final` is left out. If `max_bytes` show only
+        the beginning of a sequence, up to `_LEAST_WINDOW` bytes are read.
         """
         if max_bytes <= 0 or start >= spool.end:
             return TerminalChunk(b"", start)
@@ -52,7 +54,8 @@ class TerminalReader(msgspec.Struct, frozen=True, gc=False):
         return chunk
 
     def is_held_back(self, spool: Spool, start: int, *, final: bool) -> bool:
-        """True if all output from `start` is the beginning of one sequence."""
+        """True if nothing can be read from `start` yet: there is no output, or only the beginning of a
+        sequence or character, which with `final` is left out."""
         return self.read(spool, start, _LEAST_WINDOW, final=final).cursor == start
 
 
@@ -62,26 +65,24 @@ def _read(spool: Spool, start: int, count: int, clipboard: bool, final: bool) ->
     data = spool.read(begin, stop)
     begin = stop - len(data)
     is_last = final and stop == spool.end
-    body = _withheld_body(spool, begin, stop, clipboard)
+    body = _count_filtered_rest(spool, begin, stop, clipboard)
     filtered = filter_bytes(data[body:], clipboard=clipboard, final=is_last)
     return TerminalChunk(filtered.data, begin + body + filtered.size, begin - start)
 
 
-def boundary(spool: Spool) -> int:
-    """Return the last offset outside an incomplete sequence."""
+def find_complete_end(spool: Spool) -> int:
+    """Return the end of the output without an incomplete sequence or character at its end."""
     return spool.end - held_back(spool.read(spool.end - MAX_SEQUENCE, spool.end))
 
 
-def _withheld_body(spool: Spool, start: int, stop: int, clipboard: bool) -> int:
-    """Count the bytes at `start` that continue a long string without its head."""
-    parts = spool.strings.between(start, start + 1)
-    if not parts:
-        return 0
+def _count_filtered_rest(spool: Spool, start: int, stop: int, clipboard: bool) -> int:
+    """Count the bytes at `start` that continue a long control string that the filter leaves out."""
     head_at = spool.strings.begin_of(start)
     if head_at == start:
         return 0
     head = SEQUENCE.match(spool.read(head_at, min(head_at + _HEAD, start)))
     if head is None or not is_withheld(head, clipboard, is_whole=False):
         return 0
+    # `end_of` returns `start` for a string without an end yet.
     end = spool.strings.end_of(start)
     return (stop if end == start else min(end, stop)) - start

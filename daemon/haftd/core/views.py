@@ -26,7 +26,7 @@ from haft_protocol.states import (
 
 from .handles import Handle
 from .read_position import Read
-from .terminal_filter import TerminalReader, boundary
+from .terminal_filter import TerminalReader, find_complete_end
 from .text import Slice, bytes_from, cut, cut_text, encoded_slice
 
 
@@ -140,7 +140,7 @@ def _encoded_slice(
         return encoded_slice(chunk.data, chunk.cursor, chunk.omitted, defer=defer)
     if terminal is None or _is_final(handle):
         return Slice(painted, handle.spool.end)
-    return Slice(painted, boundary(handle.spool))
+    return Slice(painted, find_complete_end(handle.spool))
 
 
 def _is_final(handle: Handle) -> bool:

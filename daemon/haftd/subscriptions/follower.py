@@ -25,7 +25,7 @@ from haft_protocol.states import InputKind, Needs, Screen, TerminalSize
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.output_tail import BytesTail, OutputTail
-from haftd.core.terminal_filter import TerminalReader, boundary
+from haftd.core.terminal_filter import TerminalReader, find_complete_end
 from haftd.core.views import handle_state, needs_of
 from haftd.executions.execution import Execution, changes
 
@@ -100,7 +100,7 @@ class Follower:
         if "bytes" in events:
             if offset is None:
                 is_filtered = terminal is not None and not handle.stopped
-                offset = boundary(handle.spool) if is_filtered else handle.spool.end
+                offset = find_complete_end(handle.spool) if is_filtered else handle.spool.end
             self._bytes = BytesTail(handle, offset, terminal, keeps_all=backpressure)
         self._awaited_by = execution_of(handle) if backpressure else None
         """Execution that waits for this reader."""
