@@ -19,11 +19,11 @@ from haft_protocol.rpc import Response, read_reply
 from haftd.caller import Caller
 
 MAX_REQUESTS = 64
-"""Open requests per peer, beyond which other clients are asked."""
+"""Open requests of a client, beyond which `ask` fails and the backend of clients asks another."""
 
 
 class Unreachable(Exception):
-    """Disconnected or unresponsive peer; the argument is the reason."""
+    """Disconnected or unresponsive client."""
 
 
 class OutboundQueue(Protocol):
@@ -31,16 +31,19 @@ class OutboundQueue(Protocol):
 
     @property
     def has_room(self) -> bool:
-        """True if optional messages may be queued."""
+        """True if the queue is below its low-water mark."""
 
     async def room(self) -> None:
-        """Wait until requests may be queued."""
+        """Wait until the queue is below its low-water mark."""
 
     async def idle(self) -> None:
-        """Wait until everything is sent."""
+        """Wait until everything is written and mostly read."""
 
 
 class _PendingRequest:
+    """`scope` is cancelled by the reply and by the end of the connection: either also ends the wait for
+    room in the queue, which an event could not."""
+
     __slots__ = ("reply", "scope")
 
     def __init__(self) -> None:
@@ -51,18 +54,18 @@ class _PendingRequest:
 class ClientRequests:
     """Requests to one client, and its replies."""
 
-    __slots__ = ("_asked", "_max_nesting", "_numbers", "_open", "_out", "_send", "caller")
+    __slots__ = ("_ids", "_max_nesting", "_open", "_out", "_pending", "_send", "caller")
 
     def __init__(
         self, caller: Caller, out: OutboundQueue, send: Callable[[bytes], None], max_nesting: int
     ) -> None:
-        """`send` frames and queues a message."""
+        """`send` frames and queues a message; `max_nesting` bounds the JSON of replies."""
         self.caller = caller
         self._out = out
         self._send = send
         self._max_nesting = max_nesting
-        self._numbers = itertools.count(1)
-        self._asked: dict[str, _PendingRequest] = {}
+        self._ids = itertools.count(1)
+        self._pending: dict[str, _PendingRequest] = {}
         self._open = True
 
     async def ask(self, method: str, params: object) -> Any:
@@ -72,34 +75,34 @@ class ClientRequests:
         connection closes or has `MAX_REQUESTS` open requests.
         """
         if not self._open:
-            raise Unreachable("it is gone")
-        if len(self._asked) >= MAX_REQUESTS:
-            raise Unreachable(f"it leaves {MAX_REQUESTS} requests unanswered")
-        number = f"haft.{next(self._numbers)}"
-        asked = self._asked[number] = _PendingRequest()
+            raise Unreachable("the client has disconnected")
+        if len(self._pending) >= MAX_REQUESTS:
+            raise Unreachable(f"the client leaves {MAX_REQUESTS} requests unanswered")
+        request_id = f"haft.{next(self._ids)}"
+        pending = self._pending[request_id] = _PendingRequest()
         sent = False
         try:
-            with asked.scope:
+            with pending.scope:
                 await self._out.room()
-                self._send(encode_request(number, method, params))
+                self._send(encode_request(request_id, method, params))
                 sent = True
                 await trio.sleep_forever()
         finally:
-            if self._asked.pop(number, None) is not None and sent:
-                self._send(encode_request(None, "$/cancelRequest", {"id": number}))
-        if asked.reply is None:
-            raise Unreachable("it is gone")
-        return read_reply(asked.reply, max_nesting=self._max_nesting)
+            if self._pending.pop(request_id, None) is not None and sent:
+                self._send(encode_request(None, "$/cancelRequest", {"id": request_id}))
+        if pending.reply is None:
+            raise Unreachable("the client has disconnected")
+        return read_reply(pending.reply, max_nesting=self._max_nesting)
 
     def notify(self, method: str, params: object) -> bool:
-        """Send a notification; return False, unsent, if the peer lags."""
+        """Send a notification; return False, unsent, if the client reads too slowly or has disconnected."""
         if not self._open or not self._out.has_room:
             return False
         self._send(encode_request(None, method, params))
         return True
 
     async def idle(self) -> bool:
-        """Wait until everything is sent; return False if the connection is closed."""
+        """Wait until everything is written and mostly read; return False if the connection is closed."""
         if self._open:
             await self._out.idle()
         return self._open
@@ -107,25 +110,26 @@ class ClientRequests:
     def on_reply(self, reply: Response) -> bool:
         """Deliver a reply; return False if no request waits for it."""
         try:
-            number = msgspec.json.decode(reply.id)
+            request_id = msgspec.json.decode(reply.id)
         except msgspec.DecodeError:
             return False
-        asked = self._asked.pop(number, None) if isinstance(number, str) else None
-        if asked is None:
+        pending = self._pending.pop(request_id, None) if isinstance(request_id, str) else None
+        if pending is None:
             return False
-        asked.reply = reply
-        asked.scope.cancel()
+        pending.reply = reply
+        pending.scope.cancel()
         return True
 
     def close(self) -> None:
         self._open = False
-        asked, self._asked = self._asked, {}
-        for request in asked.values():
+        pending, self._pending = self._pending, {}
+        for request in pending.values():
             request.scope.cancel()
 
 
 class Clients:
-    """Served clients; `refused` counts replies without a request."""
+    """Connected clients, by the connection as methods see it; `refused["reply"]` counts replies without a
+    request, for `daemon/status`."""
 
     def __init__(self) -> None:
         self.refused: Counter[str] = Counter()
@@ -160,7 +164,7 @@ class Clients:
         ]
 
     def arrive(self) -> None:
-        """Wake those who wait for another client."""
+        """End the waits in `arrival`: a client has connected or joined a session, and can be asked."""
         self._arrived.unpark_all()
 
     async def arrival(self) -> None:

@@ -27,12 +27,12 @@ def test_turns_are_counted(steps: str, numbers: list[int]) -> None:
 
 
 def test_the_number_of_counted_sessions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "_MAX_SESSIONS", 5)
+    monkeypatch.setattr(sessions, "_MAX_COUNTED", 5)
     turns = Turns()
     for n in range(20):
         turns.begin(f"s{n}")
         turns.end(f"s{n}")
-    assert len(turns._begun) == len(turns._ended) == 5
+    assert len(turns._numbers) == len(turns._ended) == 5
     assert turns.begin("s19") == 2
     assert turns.begin("s0") == 1
 

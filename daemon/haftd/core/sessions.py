@@ -1,6 +1,7 @@
 """Membership of connections in sessions, and turns of their conversations.
 
-A session begins on first use, without an owner; a connection is an opaque key of several sessions.
+A session without connections is not here: the registry keeps its handles. A connection is an opaque
+key, which may be in several sessions.
 """
 
 from __future__ import annotations
@@ -8,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 _MAX_JOINED = 1_024
+"""Sessions of one connection. The one that it joined first is left: it is asked nothing more for that
+session, and its disconnect ends no handle of it."""
 
 
 class Sessions:
+    """Sessions that have connections, and the sessions of each connection."""
+
     __slots__ = ("_by_connection", "_sessions")
 
     def __init__(self) -> None:
@@ -18,9 +23,9 @@ class Sessions:
         self._by_connection: dict[Hashable, dict[str, None]] = {}
 
     def join(self, name: str, key: Hashable) -> bool:
-        """Add a connection to a session; return True if new.
+        """Add a connection to a session; return False if it is a member already.
 
-        A connection in too many sessions leaves its first.
+        A connection in `_MAX_JOINED` sessions leaves the one that it joined first.
         """
         names = self._by_connection.get(key)
         if names is None:
@@ -65,43 +70,44 @@ class Sessions:
             del self._sessions[name]
 
 
-_MAX_SESSIONS = 4_096
+_MAX_COUNTED = 4_096
+"""Sessions whose turns are counted."""
 
 
 class Turns:
-    """Current turn of each session's conversation, from 1 (docs/protocol.md, "Turns"); the longest
-    unused sessions are forgotten."""
+    """Current turn of each session's conversation, from 1 (docs/protocol.md, "Turns"); of the
+    least recently used sessions the turns are forgotten, and count from 1 again."""
 
-    __slots__ = ("_begun", "_ended")
+    __slots__ = ("_ended", "_numbers")
 
     def __init__(self) -> None:
-        self._begun: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
         self._ended: set[str] = set()
 
     def begin(self, session: str) -> int:
-        begun = self._begun.pop(session, 0) + 1
-        return self._keep(session, begun)
+        number = self._numbers.pop(session, 0) + 1
+        return self._keep(session, number)
 
     def end(self, session: str) -> int:
-        """End the current turn and return its number; the first turn needs no `begin`."""
-        begun = self._begun.pop(session, 0)
-        if session in self._ended or not begun:
-            begun += 1
-        self._keep(session, begun)
+        """End the current turn and return its number; a turn that was not begun is begun and ended."""
+        number = self._numbers.pop(session, 0)
+        if session in self._ended or not number:
+            number += 1
+        self._keep(session, number)  # discards the session from `_ended`
         self._ended.add(session)
-        return begun
+        return number
 
     def is_begun(self, session: str) -> bool:
-        """True while a client is expected to end the turn."""
-        return session in self._begun and session not in self._ended
+        """True if a client has begun the turn with `turn/begin` and not ended it."""
+        return session in self._numbers and session not in self._ended
 
     def forget(self, session: str) -> None:
-        self._begun.pop(session, None)
+        self._numbers.pop(session, None)
         self._ended.discard(session)
 
-    def _keep(self, session: str, begun: int) -> int:
-        self._begun[session] = begun
+    def _keep(self, session: str, number: int) -> int:
+        self._numbers[session] = number
         self._ended.discard(session)
-        if len(self._begun) > _MAX_SESSIONS:
-            self.forget(next(iter(self._begun)))
-        return begun
+        if len(self._numbers) > _MAX_COUNTED:
+            self.forget(next(iter(self._numbers)))
+        return number

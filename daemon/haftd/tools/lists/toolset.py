@@ -17,7 +17,7 @@ _Variant = tuple[Provider, Style | None, Surface]
 
 
 class Toolset:
-    """Tools by name, found also by the names that providers see. The tools never change; their lists are
+    """Tools by name, found also by the names that model providers see. The tools never change; their lists are
     cached until a self-description changes."""
 
     def __init__(self, tools: Mapping[str, Tool], problems: tuple[Problem, ...] = ()) -> None:
@@ -44,8 +44,8 @@ class Toolset:
         return self.tools.get(name) or self.tools.get(self._names_by_exposed.get(name, ""))
 
     def list_callable_names(self, surface: Surface = "actions") -> list[str]:
-        """Return the names that a model may call: those in its list, and of `enable = "explicit"`, which no
-        list has."""
+        """Return the own names of the tools that a model may call: of those in its list, and of those with
+        `enable = "explicit"`, which are in no list. A tool with rights to act for a person is not callable."""
         tools = [
             tool
             for tool in self.tools.values()
@@ -74,7 +74,7 @@ class Toolset:
         surface: Surface = "actions",
     ) -> ToolList | None:
         """Return the cached list; None if it must be made."""
-        return self._present_lists(descriptions).get((provider, style, surface))
+        return self._current_lists(descriptions).get((provider, style, surface))
 
     def prepare_list(
         self,
@@ -83,11 +83,12 @@ class Toolset:
         descriptions: Descriptions,
         surface: Surface = "actions",
     ) -> Callable[[], ToolList]:
-        """Return a function that makes the list by the present descriptions, and caches it; a thread may
+        """Return a function that makes the list from the current descriptions and caches it; a thread may
         call it."""
-        # The thread only adds an item, which is atomic, to the dict of these descriptions. If one changes
-        # meanwhile, the toolset gets another dict, and an outdated list stays in the old one.
-        lists = self._present_lists(descriptions)
+        # The thread only adds an item, which is atomic, to the dict of these descriptions. If a
+        # description changes meanwhile, the toolset gets another dict, and only this call returns the
+        # outdated list.
+        lists = self._current_lists(descriptions)
         tools = [descriptions.get(tool) for tool in self.tools.values()]
 
         def make() -> ToolList:
@@ -97,7 +98,7 @@ class Toolset:
 
         return make
 
-    def _present_lists(self, descriptions: Descriptions) -> dict[_Variant, ToolList]:
+    def _current_lists(self, descriptions: Descriptions) -> dict[_Variant, ToolList]:
         """Return the cache, a new one if a description has changed."""
         if self.self_describing and self._revision != descriptions.revision:
             self._revision, self._lists = descriptions.revision, {}
