@@ -483,6 +483,8 @@ def test_a_missing_argument_is_shown_as_the_option_that_gives_it(
     ("words", "meant"),
     [
         (["a | b"], "; `|` needs a shell: haft run -- sh -c 'a | b'"),
+        (["cd ~"], "; 'cd' is a command of the shell: haft run -- sh -c 'cd ~'"),
+        ([""], " in PATH. Install it, or set another PATH."),
         (["make -j4"], "; write the command as separate words: haft run -- make -j4"),
         (["CC=gcc make"], "; to set variables, use env: haft run -- env CC=gcc make"),
         (

@@ -1,4 +1,7 @@
-"""Remedies for refusals of the daemon: the command that was meant."""
+"""Remedies for refusals of the daemon: the command line that was probably meant.
+
+They are lower-case clauses, printed after the error and a semicolon.
+"""
 
 from __future__ import annotations
 
@@ -14,44 +17,43 @@ from ..client import Haft
 from ..errors import HaftError, RemoteError
 from .tool_arguments import arguments_of
 
-_OF_A_SHELL = re.compile(r"[|&;<>()$`*?]")
+_SHELL_METACHARACTERS = re.compile(r"[|&;<>()$`*?]")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _BUILTINS = frozenset(
     [".", "alias", "cd", "eval", "exit", "export", "set", "source", "trap", "ulimit", "umask"]
 )
 """Shell builtins that no program replaces."""
 _FIRST_NAME = re.compile(r"[^.\[]+")
+"""Name of the argument in a problem's `path`, such as `a.b[0]`."""
 
 
 def explain_missing_program(words: Sequence[str]) -> str | None:
-    """Describe the command that was meant where its first word names no program; None if unknown.
+    """Suggest a command line in place of one whose first word names no program; None without a suggestion.
 
     >>> explain_missing_program(["ls | wc"])
     "`|` needs a shell: haft run -- sh -c 'ls | wc'"
     """
     first = words[0]
-    # A whole command in one word, without a shell's signs: 'CC=gcc make'.
-    if len(words) == 1 and _VARIABLE.fullmatch(first) and not _OF_A_SHELL.search(first):
+    is_one_word = len(words) == 1
+    if is_one_word:
+        if metacharacter := _SHELL_METACHARACTERS.search(first):
+            return f"`{metacharacter[0]}` needs a shell: haft run -- sh -c {shlex.quote(first)}"
+        # A whole command in one word, as 'CC=gcc make'.
         words = _split(first)
-    # One word with a shell's sign is a script, see below.
-    if _VARIABLE.fullmatch(first) and (len(words) > 1 or not _OF_A_SHELL.search(first)):
+    if _VARIABLE.fullmatch(first):
         return f"to set variables, use env: haft run -- env {shlex.join(words)}"
-    if first in _BUILTINS:
-        script = shlex.quote(shlex.join(words))
-        return f"{first!r} is a command of the shell: haft run -- sh -c {script}"
-    if len(words) > 1:
-        return None
-    if sign := _OF_A_SHELL.search(first):
-        return f"`{sign[0]}` needs a shell: haft run -- sh -c {shlex.quote(first)}"
-    if len(first.split()) > 1:
+    if words[0] in _BUILTINS:
+        script = shlex.quote(first if is_one_word else shlex.join(words))
+        return f"{words[0]!r} is a command of the shell: haft run -- sh -c {script}"
+    if is_one_word and len(first.split()) > 1:
         return f"write the command as separate words: haft run -- {first}"
     return None
 
 
 def _split(text: str) -> list[str]:
-    """Return the words of a command in one text; the text alone if a quote is left open."""
+    """Return the words of a command in one string; the string alone if it is empty or has an open quote."""
     try:
-        return shlex.split(text)
+        return shlex.split(text) or [text]
     except ValueError:
         return [text]
 
@@ -59,25 +61,26 @@ def _split(text: str) -> list[str]:
 def explain_refused_start(
     haft: Haft, tool: str, words: Sequence[str] | None, refused: RemoteError
 ) -> str | None:
-    """Describe how to write the start that the daemon has refused; None if unknown."""
+    """Suggest a command line in place of the refused one; None without a suggestion."""
     data: Any = refused.data if isinstance(refused.data, dict) else {}
     match refused.kind:
+        # A guess: the daemon may have another PATH, or be on another machine.
         case "tool_not_found" if shutil.which(tool):
             return f"to run the program: haft run -- {shlex.join([tool, *(words or ())])}"
         case "spawn_failed" if data.get("reason") == "program" and words:
             return explain_missing_program(words)
         case "invalid_arguments":
-            return _of_arguments(haft, tool, data.get("problems", ()))
+            return _explain_arguments(haft, tool, data.get("problems", ()))
     return None
 
 
-def _of_arguments(haft: Haft, tool: str, problems: Sequence[dict[str, Any]]) -> str | None:
-    """Show each wrong or missing argument as an option."""
+def _explain_arguments(haft: Haft, tool: str, problems: Sequence[dict[str, Any]]) -> str | None:
+    """Suggest an option for each wrong or missing argument; None without a definition of the tool."""
     try:
         listed: ToolsListResult = haft.tools()
     except HaftError:
         return None
-    # `name` has a form that providers accept; `tool` is the tool's own name, if different.
+    # `name` is one that model providers accept; `tool` is the tool's own name, if different.
     match = next((each for each in listed.tools if tool in (each.name, each.tool)), None)
     if match is None:
         return None
