@@ -159,12 +159,12 @@ def assemble(
     call_factory = CallFactory(
         settings=LaunchSettings(
             environ=parts.environ,
-            home=home,
+            tag_home=home,
             instance=parts.instance,
             calls=state / "calls",
             containment=parts.containment,
             nofile=parts.nofile,
-            root=parts.environ.get("HOME") or "/",
+            default_root=parts.environ.get("HOME") or "/",
             socket=parts.paths.socket,
             askpass=find_askpass(find_programs()),
             outer=parts.environ.get(OUTER, ""),

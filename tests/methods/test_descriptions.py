@@ -20,7 +20,7 @@ class _Parts:
 
     def __init__(self) -> None:
         self.stopping = False
-        self.launch_settings = SimpleNamespace(root="/")
+        self.launch_settings = SimpleNamespace(default_root="/")
         self.catalogue = self.servers = self
         self.lacks = ["greet"]
         self.asked = trio.Event()

@@ -78,8 +78,8 @@ class LaunchSettings(msgspec.Struct, frozen=True):
 
     environ: Mapping[str, str]
     """Default environment of tools."""
-    home: str
-    """Key of the runtime folder, the first part of a tag; not HOME."""
+    tag_home: str
+    """Key of the runtime folder, the first part of a tag."""
     instance: str
     """Id of this run of the daemon, the second part of a tag."""
     calls: Path
@@ -87,7 +87,7 @@ class LaunchSettings(msgspec.Struct, frozen=True):
     containment: Containment
     nofile: int
     """Original soft limit of descriptors."""
-    root: str
+    default_root: str
     """Root of calls that name none: HOME."""
     socket: str
     """Path of the daemon's socket, for HAFT_SOCKET."""
@@ -251,7 +251,7 @@ class CallFactory(msgspec.Struct):
         desktop = dict.fromkeys(("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"), True)
         make_env = partial(self._build, overlay=desktop)
         return self._make_program_call(
-            name, tuple(argv), self.settings.root, make_env, limits, "pipe"
+            name, tuple(argv), self.settings.default_root, make_env, limits, "pipe"
         )
 
     def make_compiler_call(self, launch: LaunchSpec) -> Call:
@@ -275,7 +275,8 @@ class CallFactory(msgspec.Struct):
         """Return the call of an MCP server, outside any session.
 
         Of the daemon's variables it gets `_SERVER_VARIABLES` and those that are True in `env`, as
-        third-party code must not see the user's keys. `cwd` is absolute, empty or below `~`.
+        third-party code must not see the user's keys; False does not occur. `cwd` is absolute, empty or
+        below `~`, which is the default root.
         """
         environ = self.settings.environ
         base = {key: environ[key] for key in _SERVER_VARIABLES if key in environ}
@@ -285,9 +286,9 @@ class CallFactory(msgspec.Struct):
                 base[variable] = environ[variable]
         overlay = {key: value if isinstance(value, str) else True for key, value in env.items()}
         make_env = partial(self._build, base=base, secret_env=(), overlay=overlay)
-        folder = self.settings.root if cwd in ("", "~") else cwd
+        folder = self.settings.default_root if cwd in ("", "~") else cwd
         if folder.startswith("~/"):
-            folder = f"{self.settings.root}/{folder[2:]}"
+            folder = f"{self.settings.default_root}/{folder[2:]}"
         return self._make_program_call(f"mcp.{name}", tuple(argv), folder, make_env, {}, "pipe")
 
     def make_helper_call(
@@ -378,7 +379,7 @@ class CallFactory(msgspec.Struct):
         # Runs an `outcome` tool again, which then reads the answers from its call.
         def with_answers(answers: Mapping[str, Any]) -> Call:
             answered = resolve(tool, args, replace(context, answers=dict(answers)))
-            return replace(first, launch=make_launch(answered, is_answered=True))
+            return replace(call, launch=make_launch(answered, is_answered=True))
 
         def make_launch(resolved: ResolvedCall, *, is_answered: bool = False) -> LaunchSpec:
             launch = resolved.launch._replace(
@@ -391,7 +392,7 @@ class CallFactory(msgspec.Struct):
             env = self._env(tool.name, resolved, client_env, tag, is_answered=is_answered)
             return self._finish_launch(resolved, launch, env)
 
-        first = Call(
+        call = Call(
             tool=tool.name,
             launch=make_launch(resolved),
             mark=tag,
@@ -410,7 +411,7 @@ class CallFactory(msgspec.Struct):
             with_answers=None if prepared.is_fed else with_answers,
             mediation=self._mediation(prepared),
         )
-        return first
+        return call
 
     def _finish_launch(
         self, resolved: ResolvedCall, launch: LaunchSpec, env: Mapping[str, str]
@@ -591,7 +592,7 @@ class CallFactory(msgspec.Struct):
 
     def _make_process_tag(self) -> ProcessTag:
         self._count += 1
-        return ProcessTag(self.settings.home, self.settings.instance, self._count)
+        return ProcessTag(self.settings.tag_home, self.settings.instance, self._count)
 
     def _cgroup(self, tag: str) -> Cgroup | None:
         """Make a cgroup; None without delegation, when only tags identify the processes."""
@@ -669,4 +670,9 @@ class CallFactory(msgspec.Struct):
         try:
             yield
         except OSError as error:
-            log.warning("could not be cleared up", what=resource, mark=tag, error=error.strerror)
+            log.warning(
+                "a call's resource or record could not be updated",
+                what=resource,
+                mark=tag,
+                error=error.strerror,
+            )

@@ -66,7 +66,7 @@ class Starter(msgspec.Struct):
     ) -> Prepared:
         """Validate a spawn without side effects; `vars` go into the tool's context."""
         named = None if isinstance(params.root, UnsetType) else params.root
-        root = self.launch_settings.root if named is None else named
+        root = self.launch_settings.default_root if named is None else named
         call_id = None if isinstance(params.call_id, UnsetType) else params.call_id
         client = None if isinstance(params.env, UnsetType) else params.env
         tool = self.catalogue.ready(params.tool, named, params.args)
@@ -105,7 +105,7 @@ class Starter(msgspec.Struct):
         if isinstance(description.access, UnsetType):
             return description, None
         tool = self.catalogue.ready(name, named_root, ())
-        root = self.launch_settings.root if named_root is None else named_root
+        root = self.launch_settings.default_root if named_root is None else named_root
         return description, partial(
             self.call_factory.explain_sandbox_refusal, tool, _runs_in(tool, root)
         )

@@ -92,7 +92,7 @@ def missing_descriptions(
     if method not in NEEDS or starter.stopping:
         return None
     servers = _servers(starter.catalogue, describer.servers, method, params)
-    root = _named_root(params) or starter.launch_settings.root
+    root = _named_root(params) or starter.launch_settings.default_root
 
     def lacking() -> list[Tool]:
         try:
@@ -123,7 +123,7 @@ async def describe_files(starter: Starter, describer: Describer) -> None:
     if starter.stopping:
         return
     tools = [tool for tool in starter.catalogue.find_self_describing() if tool.file.endswith(".py")]
-    root = starter.launch_settings.root
+    root = starter.launch_settings.default_root
     await describer.ask(describer.lacking(tools, root), root)
 
 

@@ -108,7 +108,7 @@ def tools_reload(daemon: Daemon, caller: Caller, params: Empty) -> DeferredReply
     async def reloaded() -> ReloadResult:
         await daemon.reload()
         await describe_files(daemon.starter, daemon.describer)
-        catalogue, root = daemon.catalogue, daemon.starter.launch_settings.root
+        catalogue, root = daemon.catalogue, daemon.starter.launch_settings.default_root
         unlisted = sum(
             tool.must_describe and catalogue.descriptions.lacks(tool, root)
             for tool in catalogue.find_self_describing()
