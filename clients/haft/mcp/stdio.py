@@ -37,7 +37,8 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class DaemonLink:
-    """Connection to the daemon, made on demand by `open_daemon`, which may start a daemon."""
+    """A bridge's connection to the daemon, for hosts on stdio and on HTTP. It is made on demand by
+    `open_daemon`, which may start a daemon."""
 
     def __init__(self, open_daemon: Callable[[], Socket]) -> None:
         self._open = open_daemon

@@ -22,37 +22,37 @@ class Sessions:
         self._sessions: dict[str, dict[Hashable, None]] = {}
         self._by_connection: dict[Hashable, dict[str, None]] = {}
 
-    def join(self, name: str, key: Hashable) -> bool:
+    def join(self, name: str, connection: Hashable) -> bool:
         """Add a connection to a session; return False if it is a member already.
 
         A connection in `_MAX_JOINED` sessions leaves the one that it joined first.
         """
-        names = self._by_connection.get(key)
+        names = self._by_connection.get(connection)
         if names is None:
-            names = self._by_connection[key] = {}
+            names = self._by_connection[connection] = {}
         elif name in names:
             return False
         if len(names) >= _MAX_JOINED:
             first = next(iter(names))
             del names[first]
-            self._drop(first, key)
+            self._drop(first, connection)
         names[name] = None
-        self._sessions.setdefault(name, {})[key] = None
+        self._sessions.setdefault(name, {})[connection] = None
         return True
 
-    def leave(self, key: Hashable) -> list[str]:
+    def leave(self, connection: Hashable) -> list[str]:
         """Remove a closed connection; return the sessions left empty."""
-        names = list(self._by_connection.pop(key, ()))
+        names = list(self._by_connection.pop(connection, ()))
         for name in names:
-            self._drop(name, key)
+            self._drop(name, connection)
         return [name for name in names if name not in self._sessions]
 
     def close(self, name: str) -> None:
-        for key in self._sessions.pop(name, ()):
-            names = self._by_connection[key]
+        for connection in self._sessions.pop(name, ()):
+            names = self._by_connection[connection]
             del names[name]
             if not names:
-                del self._by_connection[key]
+                del self._by_connection[connection]
 
     def names(self) -> list[str]:
         return list(self._sessions)
@@ -63,9 +63,9 @@ class Sessions:
     def members(self, name: str) -> list[Hashable]:
         return list(self._sessions.get(name, ()))
 
-    def _drop(self, name: str, key: Hashable) -> None:
+    def _drop(self, name: str, connection: Hashable) -> None:
         connections = self._sessions[name]
-        connections.pop(key, None)
+        connections.pop(connection, None)
         if not connections:
             del self._sessions[name]
 

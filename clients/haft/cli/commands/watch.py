@@ -154,6 +154,7 @@ def run(options: argparse.Namespace) -> int:
     if has_timed_out:
         return Status.WAIT_FAILED
     show.line(f"haft watch: stopped without a match: {', '.join(ids)}", "yellow")
+    # With -1 a wait has failed; without it nothing was found, as in grep.
     return Status.WAIT_FAILED if ends_at_match else Status.FAILED
 
 
