@@ -108,5 +108,6 @@ async def test_the_wasm_runtime_obeys_the_rules(tmp_path: Path, is_sandboxed: bo
         async with trio.open_nursery() as nursery:
             bench = WasmBench(tmp_path, nursery, is_sandboxed=is_sandboxed)
             played = await check_runtime(bench)
-        assert len(list((tmp_path / "cache").iterdir())) == len(BODIES)
+        # Each call of "idles" is aborted, which may end its compiler.
+        assert len(BODIES) - len(list((tmp_path / "cache").iterdir())) in (0, 1)
     assert played == ["prints", "exits", "idles", "echoes", "asks", "fails", "cannot start"]

@@ -129,7 +129,7 @@ async def run(spec: LaunchSpec, gate: Gate | None = None) -> str:
 def open_fds() -> set[str]:
     """Return the descriptors of this process and their targets, but those of a spare child."""
     found = set()
-    spare = gate_child._Spare.child
+    spare = gate_child._spare.child
     own = () if spare is None else (spare._socket.fileno(), spare._words, spare.pidfd)
     for name in os.listdir("/proc/self/fd"):
         if int(name) in own:

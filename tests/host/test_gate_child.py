@@ -25,8 +25,8 @@ from haftd.host.launch.gate_child import GateChild, keep_spare, leave_spare, tak
 from haftd.host.launch.launched_process import Exit
 from haftd.host.launch.program import LaunchFailed
 from haftd.host.launch.spawn import launch
-from haftd.host.process.ancestry import abandoned, helpers
-from haftd.host.process.identity import Identity
+from haftd.host.process.ancestry import abandoned, helpers, list_children
+from haftd.host.process.identity import Identity, read_stat
 from haftd.host.tree.process_tree import ProcessTree
 from haftd.host.tree.reaper import Reaper
 from tests.host.launch_helpers import (
@@ -53,7 +53,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a start leave a child that waits, also on a busy machine."""
     assert gate_child._MAX_AGE_S == 0.5
     monkeypatch.setattr(gate_child, "_MAX_AGE_S", PATIENCE_S)
-    monkeypatch.setattr(gate_child._Spare, "started_s", float("inf"))
+    monkeypatch.setattr(gate_child._spare, "started_s", float("inf"))
 
 
 @pytest.fixture
@@ -64,11 +64,20 @@ def kept(gate: Gate) -> Iterator[None]:
 
 @asynccontextmanager
 async def reaping() -> AsyncIterator[None]:
-    """Run a reaper that waits for ever before it reaps a child that may be a library's."""
+    """Run a reaper that waits for ever before it reaps a child that may be a library's: the kernel shows no
+    other end behind such a child's, so those that other tests have left are reaped before."""
+    reap_zombies()
     async with trio.open_nursery() as nursery:
         await nursery.start(Reaper(delay_s=1e6).run)
         yield
         nursery.cancel_scope.cancel()
+
+
+def reap_zombies() -> None:
+    for pid in list_children(os.getpid()):
+        stat = read_stat(pid)
+        if stat is not None and stat.state == "Z":
+            os.waitpid(pid, 0)
 
 
 async def until_reaped(pid: int) -> None:
@@ -86,7 +95,7 @@ def drop(child: GateChild) -> None:
 
 
 def spare() -> int:
-    child = gate_child._Spare.child
+    child = gate_child._spare.child
     assert child is not None
     return child.pid
 
@@ -113,7 +122,7 @@ async def test_no_child_is_left_unless_one_is_to_be_kept(gate: Gate) -> None:
     timer.cancel(int)  # makes the loop's timer
     before = open_fds()
     async with running(plan("true")):
-        assert gate_child._Spare.child is None
+        assert gate_child._spare.child is None
     with keep_spare():
         async with running(plan("true")):
             pidfd = os.pidfd_open(spare())
@@ -126,7 +135,7 @@ async def test_no_child_is_left_where_the_next_start_follows_at_once() -> None:
     is_wanted = False
     with keep_spare(lambda: is_wanted):
         async with running(plan("true")):
-            assert gate_child._Spare.child is None
+            assert gate_child._spare.child is None
         is_wanted = True
         async with running(plan("true")):
             assert is_running(spare())
@@ -136,15 +145,15 @@ async def test_no_child_is_left_where_the_next_start_follows_at_once() -> None:
 async def test_a_start_that_comes_alone_leaves_no_child(
     gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate_child._Spare, "started_s", float("-inf"))
+    monkeypatch.setattr(gate_child._spare, "started_s", float("-inf"))
     async with running(plan("true")):
-        assert gate_child._Spare.child is None
-    later_s = gate_child._Spare.started_s + PATIENCE_S
+        assert gate_child._spare.child is None
+    later_s = gate_child._spare.started_s + PATIENCE_S
     with monkeypatch.context() as patched:
         patched.setattr(gate_child, "_read_clock_s", lambda: later_s)
         async with running(plan("true")):
-            assert gate_child._Spare.child is None
-    monkeypatch.setattr(gate_child._Spare, "started_s", gate_child._read_clock_s())
+            assert gate_child._spare.child is None
+    monkeypatch.setattr(gate_child._spare, "started_s", gate_child._read_clock_s())
     async with running(plan("true")):
         assert is_running(spare())
 
@@ -211,7 +220,7 @@ async def test_an_old_spare_is_not_used_and_its_end_not_waited_for(
         leave_spare(gate)
         old = spare()
         with monkeypatch.context() as patched:
-            patched.setattr(gate_child, "_read_clock_s", lambda: gate_child._Spare.until_s)
+            patched.setattr(gate_child, "_read_clock_s", lambda: gate_child._spare.until_s)
             patched.setattr(os, "waitid", note)
             child = take(gate)
         assert child.pid != old and options and all(flags & os.WNOHANG for flags in options)
@@ -230,7 +239,7 @@ async def test_a_spare_for_which_no_start_comes_ends(
             leave_spare(gate)
             pid = spare()
             await until_reaped(pid)
-            assert gate_child._Spare.child is None and open_fds() == before
+            assert gate_child._spare.child is None and open_fds() == before
 
 
 @pytest.mark.usefixtures("kept")
@@ -239,7 +248,7 @@ async def test_a_spare_is_left_only_where_a_timer_ends_it(
 ) -> None:
     monkeypatch.setattr(timer, "call_in", lambda *of: False)
     leave_spare(gate)
-    assert gate_child._Spare.child is None
+    assert gate_child._spare.child is None
 
 
 @pytest.mark.usefixtures("kept")
@@ -287,7 +296,7 @@ async def test_a_spare_that_cannot_be_forked_fails_no_start(
 
     monkeypatch.setattr(os, "posix_spawn", refuse)
     assert await run(plan("echo", "ran"), gate) == "ran\n"
-    assert gate_child._Spare.child is None
+    assert gate_child._spare.child is None
     with pytest.raises(LaunchFailed):
         launch(plan("true"), no_record, gate)
 
@@ -317,6 +326,7 @@ async def test_other_tasks_have_a_turn_before_the_start_of_a_program_that_runs_a
 @pytest.mark.usefixtures("kept")
 async def test_a_spare_is_no_process_of_any_handle(gate: Gate) -> None:
     mark = new_mark()
+    reap_zombies()
     async with running(plan("true", mark=mark)) as (launched, _):
         tree = ProcessTree(launched, mark)
         assert await launched.wait_exit() == Exit(code=0)
@@ -351,12 +361,12 @@ def test_a_spare_ends_with_its_daemon() -> None:
     script = """
 import os, signal, trio
 from haftd.host.launch.gate import best_gate
-from haftd.host.launch.gate_child import _Spare, keep_spare, leave_spare
+from haftd.host.launch.gate_child import _spare, keep_spare, leave_spare
 async def main():
     with keep_spare():
         for _ in range(2):
             leave_spare(best_gate())
-        print(_Spare.child.pid, flush=True)
+        print(_spare.child.pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 trio.run(main)
 """

@@ -194,7 +194,7 @@ async def test_a_sandboxed_start_takes_ends_and_leaves_no_child_at_the_usual_gat
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_left: bool
 ) -> None:
     monkeypatch.setattr(gate_child, "_MAX_AGE_S", PATIENCE_S)
-    monkeypatch.setattr(gate_child._Spare, "started_s", float("inf"))
+    monkeypatch.setattr(gate_child._spare, "started_s", float("inf"))
     spec = sandboxed(
         "grep", "Seccomp:", "/proc/self/status", sandbox=Sandbox(str(tmp_path)), cwd=tmp_path
     )
@@ -203,9 +203,9 @@ async def test_a_sandboxed_start_takes_ends_and_leaves_no_child_at_the_usual_gat
     with gate_child.keep_spare():
         if is_left:
             gate_child.leave_spare(gate)
-        before = gate_child._Spare.child
+        before = gate_child._spare.child
         assert await run(spec) == "Seccomp:\t2\n", "the program's system calls were not confined"
-        assert gate_child._Spare.child is before
+        assert gate_child._spare.child is before
         assert before is None or before.can_run()
 
 

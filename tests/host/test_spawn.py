@@ -59,7 +59,7 @@ def gate(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     assert found is not None
     # The child waits on a busy machine, too, and outside a loop, which the timer needs.
     monkeypatch.setattr(gate_child, "_MAX_AGE_S", PATIENCE_S)
-    monkeypatch.setattr(gate_child._Spare, "started_s", float("inf"))
+    monkeypatch.setattr(gate_child._spare, "started_s", float("inf"))
     monkeypatch.setattr(timer, "call_in", lambda *of: True)
     with gate_child.keep_spare() if request.param == "spare" else nullcontext():
         if request.param == "spare":

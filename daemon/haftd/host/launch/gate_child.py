@@ -124,24 +124,31 @@ def kill(pid: int) -> None:
 
 
 class _Spare:
-    """Child that waits for the next start. Global, as the kernel's table of children."""
+    """Child that waits for the next start."""
 
-    is_wanted: Callable[[], bool] = lambda: False
-    gate: Gate | None = None
-    child: GateChild | None = None
-    until_s: float = 0.0
-    """End of the wait, by `_read_clock_s`."""
-    started_s: float = float("-inf")
-    """Time of the last start that could have left a child, by `_read_clock_s`."""
+    __slots__ = ("child", "gate", "is_wanted", "started_s", "until_s")
+
+    def __init__(self) -> None:
+        self.is_wanted: Callable[[], bool] = lambda: False
+        self.gate: Gate | None = None
+        self.child: GateChild | None = None
+        self.until_s = 0.0
+        """End of the wait, by `_read_clock_s`."""
+        self.started_s = float("-inf")
+        """Time of the last start that could have left a child, by `_read_clock_s`."""
+
+
+_spare = _Spare()
+"""Global, as the kernel's table of children."""
 
 
 def take(gate: Gate) -> GateChild:
     """Return the spare child of this gate, or fork one; raises OSError. Waits for no end of a child."""
-    child = _Spare.child
-    if child is None or _Spare.gate is not gate:
+    child = _spare.child
+    if child is None or _spare.gate is not gate:
         return fork(gate)
-    if _read_clock_s() < _Spare.until_s and child.can_run():
-        _Spare.child = None
+    if _read_clock_s() < _spare.until_s and child.can_run():
+        _spare.child = None
         helpers.discard(child.pid)
         return child
     _end_spare()
@@ -156,16 +163,16 @@ def leave_spare(gate: Gate) -> None:
     daemon a fifth of a start.
     """
     now_s = _read_clock_s()
-    is_alone = now_s - _Spare.started_s >= _MAX_AGE_S
-    _Spare.started_s = now_s
-    if is_alone or _Spare.child is not None or not _Spare.is_wanted():
+    is_alone = now_s - _spare.started_s >= _MAX_AGE_S
+    _spare.started_s = now_s
+    if is_alone or _spare.child is not None or not _spare.is_wanted():
         return
     # A call that is due already is put off by this one; without a timer no child may wait.
     if not timer.call_in(_MAX_AGE_S, _end_spare):
         return
     with contextlib.suppress(OSError):
         child = fork(gate)
-        _Spare.gate, _Spare.child, _Spare.until_s = gate, child, now_s + _MAX_AGE_S
+        _spare.gate, _spare.child, _spare.until_s = gate, child, now_s + _MAX_AGE_S
         helpers.add(child.pid)
 
 
@@ -177,17 +184,17 @@ def keep_spare(is_wanted: Callable[[], bool] = lambda: True) -> Iterator[None]:
     A start that follows at once gains nothing: it waits for the fork all the same, and for the program
     before it where that has got the daemon's processor.
     """
-    before, _Spare.is_wanted = _Spare.is_wanted, is_wanted
+    before, _spare.is_wanted = _spare.is_wanted, is_wanted
     try:
         yield
     finally:
-        _Spare.is_wanted = before
+        _spare.is_wanted = before
         _end_spare(waits=True)
 
 
 def _end_spare(*, waits: bool = False) -> None:
     """Kill the spare child, if there is one. The reaper takes its status, unless this function `waits`."""
-    child, _Spare.child = _Spare.child, None
+    child, _spare.child = _spare.child, None
     if child is None:
         return
     send_signal(child.pidfd, signal.SIGKILL)
