@@ -482,8 +482,12 @@ def test_an_error_counts_as_a_reply(rig: Rig, monkeypatch: pytest.MonkeyPatch) -
 
 def test_other_tasks_run_while_the_replies_of_a_batch_are_joined(rig: Rig) -> None:
     slots = [b"1", None, Reply(b"2", "echo", "x"), b"3"]
-    steps = rig.rpc_context.dispatcher.join(slots, BatchBudget())
-    assert sum(1 for _ in steps) >= 3
+    pause = "1" * 70_000
+    few, many = ([*slots, *([pause.encode()] * count)] for count in (0, 3))
+    turns = [
+        sum(1 for _ in rig.rpc_context.dispatcher.join(each, BatchBudget())) for each in (few, many)
+    ]
+    assert turns[1] - turns[0] == 3, "one for each long reply, none for the short ones"
     joined = settled(rig.rpc_context.dispatcher.join(slots, BatchBudget()))
     assert joined == b'[1,{"jsonrpc":"2.0","id":2,"result":"x"},3]'
     assert settled(rig.rpc_context.dispatcher.join([None], BatchBudget())) is None

@@ -82,6 +82,9 @@ _OTHER_READERS = frozenset({"initialize", "ping", "fetch", "await", "subscribe",
 _AT_ONCE = 8
 """Spawns between turns of other tasks."""
 
+_JOINED_IN_A_ROW = 65_536
+"""Bytes of a batch's replies joined between turns of other tasks: a turn costs as much as a ping."""
+
 
 _PLAIN_SPAWN: Mapping[str, Callable[[Caller, Any], SpawnParams | None]] = {
     "spawn": lambda caller, params: params
@@ -285,12 +288,14 @@ class Dispatcher:
         without replies."""
         slots = yield from self._cut(slots, MAX_BATCH_BYTES - budget.lines.spent)
         # Not by one call of `join`: a long reply would hold other tasks up.
-        joined = BytesIO()
+        joined, turn_at = BytesIO(), _JOINED_IN_A_ROW
         for slot in slots:
             if isinstance(slot, Reply | bytes):
                 joined.write(b"," if joined.tell() else b"[")
                 joined.write(slot if isinstance(slot, bytes) else self.encode(slot))
-                yield
+                if joined.tell() >= turn_at:
+                    turn_at = joined.tell() + _JOINED_IN_A_ROW
+                    yield
         if not joined.tell():
             return None
         joined.write(b"]")
