@@ -84,11 +84,11 @@ async def test_other_tasks_run_while_a_long_message_is_parsed(unit: bytes) -> No
     assert wire.before[0] >= 2 * MIB // 65_536
 
 
-@pytest.mark.parametrize(("method", "turns"), [("echo", 1), ("read", 3)])
+@pytest.mark.parametrize(("method", "turns"), [("echo", 1), ("read", 2)])
 async def test_other_tasks_run_within_a_batch(
     monkeypatch: pytest.MonkeyPatch, method: str, turns: int
 ) -> None:
-    """Between two members; of texts, also between two replies, and in the portions of these."""
+    """Between two members, and in the portions in which texts are cut."""
     monkeypatch.setattr(connection, "_TURN_S", 0)
     state = Running(
         id="h", tool="t", session="s", cursor=0, generation=1, elapsed_ms=0, omitted=0, content="x"
