@@ -115,8 +115,8 @@ def daemon(make_daemon: Callable[..., RunningDaemon]) -> RunningDaemon:
 def fast_matching(monkeypatch: pytest.MonkeyPatch) -> None:
     """Matching takes no time, so that only texts that are too costly go to threads."""
     clock = SimpleNamespace(monotonic=lambda: 0.0, thread_time=lambda: 0.0)
-    monkeypatch.setattr("haftd.matching.time", clock)
-    monkeypatch.setattr("haftd.matching._credit.is_left", lambda: True)
+    monkeypatch.setattr("haftd.match_scheduler.time", clock)
+    monkeypatch.setattr("haftd.match_scheduler._credit.is_left", lambda: True)
     monkeypatch.setattr("haftd.methods.pattern_wait.time", clock)
 
 

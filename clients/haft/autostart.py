@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from haft_protocol.ellipsis import shorten
 from haft_protocol.paths import PathError, state_folder
-from haft_protocol.shortening import shorten
 
 from .daemon_socket import Socket, announced_socket, find_socket, is_chosen, open_daemon
 from .errors import HaftError, NotRunning, StartFailed

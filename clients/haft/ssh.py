@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from haft_protocol.shortening import shorten
+from haft_protocol.ellipsis import shorten
 
 from .addresses import Ssh
 

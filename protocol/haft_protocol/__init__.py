@@ -4,5 +4,5 @@
 `approvals` `reports` `trust` `states` `questions` `inputs` `outcome` `errors`
 `validation_messages`. Bytes: `framing` `rpc` `encoding` `json_text`. Else: `constants` `discover`
 `model_text` `paths` `runtime_paths` `mcp` `terminal_queries` `patterns` `network_errors`
-`shortening`.
+`ellipsis`.
 """

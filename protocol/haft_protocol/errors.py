@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .shortening import shorten
+from .ellipsis import shorten
 
 __all__ = [
     "CODES",

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from .ellipsis import shorten
 from .errors import RpcError, invalid_params, shown
-from .shortening import shorten
 
 __all__ = ["SIGNALS", "Input", "InputKind", "Mouse", "MouseAction", "read_input"]
 

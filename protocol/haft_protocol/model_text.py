@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from .ellipsis import shorten
 from .handles import AwaitResult
 from .inquiries import Inquiry
 from .questions import Boolean, Form, Question, Secret, Select
-from .shortening import shorten
 from .states import (
     HandleState,
     InputWanted,

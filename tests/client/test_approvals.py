@@ -324,7 +324,7 @@ def test_an_input_waits_for_its_approval_as_long_as_the_timeout(desk: Desk) -> N
 def test_a_command_without_a_terminal_names_the_options_that_bound_its_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """There nobody presses Ctrl-C."""
+    """Without a terminal no person can press Ctrl-C."""
     monkeypatch.setattr("sys.stdin", None)
     spawn = argparse.Namespace(command="spawn")
     assert other_bounds(spawn) == "; --timeout-ms bounds this wait and --wait none ends it"

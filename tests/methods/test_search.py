@@ -9,12 +9,12 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from haft_protocol.methods import SearchParams
-from haftd import matching
+from haftd import match_scheduler
 from haftd.caller import Caller
 from haftd.core.search import LineMatch, Slice, match_lines
 from haftd.core.spool import Spool
 from haftd.core.text import STRIPPED
-from haftd.matching import Turn
+from haftd.match_scheduler import Turn
 from haftd.methods import output
 from haftd.methods.output import output_search
 from tests.core.disks import make
@@ -209,7 +209,7 @@ async def test_a_search_and_the_other_calls_of_a_client_take_turns() -> None:
         async with Turn(client):
             searches.start_soon(search)
             await wait_all_tasks_blocked()
-            assert matching._threads().borrowed_tokens == 0 and not found
+            assert match_scheduler._threads().borrowed_tokens == 0 and not found
     assert len(found) == 1
 
 

@@ -19,9 +19,9 @@ MODULES = sorted(module.name for module in pkgutil.iter_modules(haft_protocol.__
 
 def test_the_rooms_are_those_of_the_design() -> None:
     assert MODULES == [
-        "approvals", "constants", "discover", "encoding", "errors", "framing", "handles", "inputs", "inquiries", "json_text",
+        "approvals", "constants", "discover", "ellipsis", "encoding", "errors", "framing", "handles", "inputs", "inquiries", "json_text",
         "mcp", "methods", "model_text", "network_errors", "outcome", "params", "paths", "patterns", "pushes", "questions", "reports", "rpc", "runtime_paths",
-        "sessions", "shortening", "states", "terminal_queries", "tools", "trust", "validation_messages",
+        "sessions", "states", "terminal_queries", "tools", "trust", "validation_messages",
     ]  # fmt: skip
 
 

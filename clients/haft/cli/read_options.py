@@ -256,7 +256,7 @@ def print_state(haft: BlockingConnection, options: argparse.Namespace, encoded: 
 
 
 def _missed(options: argparse.Namespace, state: Json) -> str:
-    """Return a text about a wait that has ended without its condition, an empty one for other waits.
+    """Describe a wait that has ended without its condition; return an empty string for other waits.
 
     The default wait on a pipe is never described: nobody has asked for it, and it takes 250 ms at
     most.

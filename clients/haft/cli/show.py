@@ -151,7 +151,7 @@ def printable(text: str) -> str:
 
 
 def _shorten(text: str, max_chars: int) -> str:
-    # A copy of `haft_protocol.shortening`: short commands import no further module.
+    # A copy of `haft_protocol.ellipsis`: short commands import no further module.
     return text if len(text) <= max_chars else f"{text[: max_chars - 1].rstrip()}…"
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from haft_protocol.ellipsis import shorten
 from haft_protocol.mcp import (
     CANCELLED,
     INTERNAL,
@@ -26,7 +27,6 @@ from haft_protocol.mcp import (
     UNSUPPORTED_VERSION,
     Message,
 )
-from haft_protocol.shortening import shorten
 
 from .. import __version__
 from ..errors import HaftError, RemoteError

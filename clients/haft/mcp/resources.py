@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from haft_protocol.ellipsis import shorten
 from haft_protocol.mcp import INVALID_PARAMS
-from haft_protocol.shortening import shorten
 
 from ..errors import HaftError, RemoteError
 from .messages import Fault, ListenParams, ListParams, ReadParams, read_params

@@ -38,7 +38,7 @@ class Description:
 
 
 def describe(function: Callable[..., Any]) -> Description:
-    """Return the description of a function.
+    """Describe a function by its type hints and docstring.
 
     Raises `TypeError` for a parameter without a name in calls, and for a type or default that JSON
     cannot represent; `NameError` for an unknown name in a type hint.

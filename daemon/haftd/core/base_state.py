@@ -3,6 +3,8 @@ time of a live handle, and the reply's own fields (docs/protocol.md, "The handle
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import UNSET
 
 from haft_protocol.states import HandleState, Needs, Pending, Review, Running, Stopped, Waiting
@@ -41,33 +43,20 @@ def base_state(
             unconfirmed=termination.unconfirmed or UNSET,
         )
     phase = stage.was if isinstance(stage, Stopping) else stage
-    needs = _needs(stage, review)
+    common: dict[str, Any] = {
+        "id": id,
+        "tool": tool,
+        "session": session,
+        "cursor": 0,
+        "generation": generation,
+        "elapsed_ms": 0,
+        "review": review or UNSET,
+        "needs": _needs(stage, review),
+        "content": "",
+    }
     if isinstance(phase, lifecycle.Waiting):
-        return Waiting(
-            id=id,
-            tool=tool,
-            session=session,
-            cursor=0,
-            generation=generation,
-            elapsed_ms=0,
-            review=review or UNSET,
-            needs=needs,
-            content="",
-            question=phase.question,
-            inquiry_id=phase.inquiry_id or UNSET,
-        )
-    shown = Running if phase.state is State.RUNNING else Pending
-    return shown(
-        id=id,
-        tool=tool,
-        session=session,
-        cursor=0,
-        generation=generation,
-        elapsed_ms=0,
-        review=review or UNSET,
-        needs=needs,
-        content="",
-    )
+        return Waiting(question=phase.question, inquiry_id=phase.inquiry_id or UNSET, **common)
+    return Running(**common) if phase.state is State.RUNNING else Pending(**common)
 
 
 def _needs(stage: Lifecycle, review: Review | None) -> Needs:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from haft_protocol.shortening import shorten
+from haft_protocol.ellipsis import shorten
 from haft_protocol.states import (
     SUSPENDED_HINT,
     HandleState,

@@ -17,9 +17,9 @@ import structlog
 import trio
 from msgspec.structs import replace
 
+from haft_protocol.ellipsis import shorten
 from haft_protocol.errors import RpcError
 from haft_protocol.methods import ToolDescription
-from haft_protocol.shortening import shorten
 from haftd.arrival_order import ArrivalOrder, Place
 from haftd.runtimes.base import Call, RuntimeContext, ToolFailed
 from haftd.runtimes.builtin import Builtin

@@ -49,7 +49,7 @@ class Grep(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Search:
-    """One search. `is_over`, called between files and pieces, returns True if nobody awaits the result,
+    """One search. `is_over`, called between files and pieces, returns True once the caller is gone,
     so that an abandoned thread ends. Binary files, with a NUL in their first 8 KiB, are skipped."""
 
     def __init__(self, files: Files, params: Grep, is_over: Callable[[], bool]) -> None:

@@ -77,7 +77,7 @@ def inquiries_answer(
 def inquiries_ask(
     access: Access, router: InquiryRouter, caller: Caller, params: InquiriesAskParams
 ) -> DeferredReply:
-    """Reply with the answer; raises `invalid_answer` if nobody answers, `shutting_down`."""
+    """Reply with the answer; raises `invalid_answer` if no backend answers, `shutting_down`."""
     session = access.session_of(caller, params)
     kind = ClientQuestion(
         context=InquiryContext(caller=caller),

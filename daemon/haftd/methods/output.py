@@ -25,7 +25,7 @@ from haftd.core.search import (
     Slice,
     match_lines,
 )
-from haftd.matching import Matching, Turn
+from haftd.match_scheduler import MatchScheduler, Turn
 
 from .access import Access
 from .base import DeferredReply
@@ -57,7 +57,7 @@ def output_search(access: Access, caller: Caller, params: SearchParams) -> Defer
     async def found(budget: LineBudget) -> SearchResult:
         matches: list[FoundLine] = []
         more = False
-        matching = Matching(pattern.programsize)
+        matching = MatchScheduler(pattern.programsize)
         left_s = MAX_MATCHING_S
         for handle in handles:
             room = params.max_matches - len(matches)
@@ -82,7 +82,7 @@ def output_search(access: Access, caller: Caller, params: SearchParams) -> Defer
     )
 
 
-async def _match(matching: Matching, client: object, part: Slice) -> list[LineMatch]:
+async def _match(matching: MatchScheduler, client: object, part: Slice) -> list[LineMatch]:
     """Return the matching lines of a slice, a costly one matched in a thread."""
     size = len(part.text)
     if size > matching.loop_size():

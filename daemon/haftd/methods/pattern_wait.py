@@ -1,7 +1,7 @@
 """Wait for a pattern in the output of a handle.
 
 New output is matched at once, in the loop, as long as that takes a moment; the rest in threads, in which
-clients take turns (`matching`). Output that comes meanwhile is matched after it, in order.
+clients take turns (`match_scheduler`). Output that comes meanwhile is matched after it, in order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import trio
 from haft_protocol.states import HandleState, Waited
 from haftd.core.handles import Handle
 from haftd.core.patterns import OutputMatcher
-from haftd.matching import Matching, Turn
+from haftd.match_scheduler import MatchScheduler, Turn
 from haftd.regex import Pattern
 
 from .base import DeferredReply, HandleWait, PendingReply
@@ -30,8 +30,8 @@ Reply = HandleState | PendingReply
 class PatternWait:
     """A call's wait for a pattern until `deadline`; `matcher` may have the echo of the call's own input.
 
-    `reply` returns the result for the reason at once, `reply_later` after a wait. `client` is the caller, whose waits take turns. A reader's
-    wait reports the end in place of a notice.
+    `reply` returns the result for the reason at once, `reply_later` after a wait. `client` is the caller,
+    whose waits take turns. A reader's wait reports the end in place of a notice.
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class PatternWait:
         self._handle = handle
         self._spool = handle.spool
         self._matcher = matcher
-        self._matching = Matching(pattern.programsize)
+        self._matching = MatchScheduler(pattern.programsize)
         self._client = client
         self._deadline = deadline
         self._matching_deadline = deadline

@@ -15,7 +15,7 @@ import structlog
 import trio
 
 from haftd.core.handles import Handle
-from haftd.matching import Turn
+from haftd.match_scheduler import Turn
 
 from .pattern_scanner import MatchedLine, PatternMatches, PatternScanner
 

@@ -17,7 +17,7 @@ from haftd.core.handles import Handle
 from haftd.core.patterns import cut_slice, read_slice, slice_size
 from haftd.core.text import shown_end
 from haftd.core.views import printable
-from haftd.matching import Matching
+from haftd.match_scheduler import MatchScheduler
 from haftd.notice_settings import NoticePattern
 from haftd.regex import Pattern, compile_expression, find_match, is_undecided
 
@@ -173,7 +173,7 @@ class PatternScanner:
             (pattern, compile_expression(pattern.match, within_lines=True))
             for pattern in handle.settings.notify.patterns
         )
-        self.matching = Matching(sum(pattern.programsize for _, pattern in self._patterns))
+        self.matching = MatchScheduler(sum(pattern.programsize for _, pattern in self._patterns))
         costly = min(slice_size(pattern) for _, pattern in self._patterns)
         share = costly // (_COST_DIVISOR * len(self._patterns))
         self._size = max(1_024, min(_MAX_SLICE, share))

@@ -343,7 +343,7 @@ class PendingAnswer(Protocol):
     """Answer to a question, to await or withdraw."""
 
     async def wait(self) -> Any:
-        """Return the checked answer. Raises `ToolFailed` if nobody answers; cancellation withdraws the
+        """Return the checked answer. Raises `ToolFailed` if no backend answers; cancellation withdraws the
         question. Never returns after the handle's end."""
 
     def withdraw(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from haft_protocol.shortening import shorten
+from haft_protocol.ellipsis import shorten
 
 from .intersection import ANNOTATIONS, Node, is_never
 from .normalization import CUT, types_of

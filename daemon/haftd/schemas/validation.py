@@ -11,8 +11,8 @@ from typing import Any
 
 import jsonschema_rs
 
+from haft_protocol.ellipsis import shorten
 from haft_protocol.errors import invalid_arguments
-from haft_protocol.shortening import shorten
 
 from .coercion import coerce
 from .violations import Names, Path, explain

@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
+from haft_protocol.ellipsis import shorten
 from haft_protocol.errors import shown
-from haft_protocol.shortening import shorten
 
 Path = tuple[str | int, ...]
 _Finding = tuple[Path, str]

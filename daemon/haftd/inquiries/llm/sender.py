@@ -17,8 +17,8 @@ import msgspec
 import structlog
 import trio
 
+from haft_protocol.ellipsis import shorten
 from haft_protocol.network_errors import first_reason
-from haft_protocol.shortening import shorten
 from haftd.config.inquiry_settings import LlmSettings
 
 from ..backend import InquiryFailed

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from haft_protocol.ellipsis import shorten
 from haft_protocol.questions import (
     Answer,
     AnswerType,
@@ -21,7 +22,6 @@ from haft_protocol.questions import (
     Select,
     Text,
 )
-from haft_protocol.shortening import shorten
 from haftd.lazy_pattern import lazy_pattern
 
 from .shapes import Elicitation

@@ -18,9 +18,9 @@ import msgspec
 import structlog
 import trio
 
+from haft_protocol.ellipsis import shorten
 from haft_protocol.mcp import INVALID_REQUEST, META_PREFIX
 from haft_protocol.network_errors import first_reason
-from haft_protocol.shortening import shorten
 from haftd import __version__
 from haftd.config.mcp_settings import McpServer
 from haftd.host_calls.redaction import Redaction

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 
+from haft_protocol.ellipsis import shorten
 from haft_protocol.errors import shown
-from haft_protocol.shortening import shorten
 from haftd.lazy_pattern import lazy_pattern
 
 _MAX_TAIL = 4096

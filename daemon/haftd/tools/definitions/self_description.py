@@ -13,10 +13,10 @@ from weakref import WeakKeyDictionary
 import minijinja
 from msgspec.structs import replace
 
+from haft_protocol.ellipsis import shorten
 from haft_protocol.errors import RpcError, escaped, invalid_arguments, shown, spawn_failed
 from haft_protocol.methods import Problem
 from haft_protocol.outcome import Described, SchemaUnreadable, read_schema
-from haft_protocol.shortening import shorten
 from haftd.lazy_pattern import lazy_pattern
 
 from .definition import Command, Each, SchemaError, Tool

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
+from haft_protocol.ellipsis import shorten
 from haft_protocol.errors import RpcError, shown, spawn_failed, unsupported_source
 from haft_protocol.methods import Annotations, Problem
-from haft_protocol.shortening import shorten
 
 from .definition import SchemaError, Tool
 from .document import merge_tables, problem

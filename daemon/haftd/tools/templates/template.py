@@ -17,7 +17,7 @@ from typing import Any
 import minijinja
 import msgspec
 
-from haft_protocol.shortening import shorten
+from haft_protocol.ellipsis import shorten
 from haftd.lazy_pattern import lazy_pattern
 
 from .words import CLOSE, OPEN, BadWords, replace_spans, split_words

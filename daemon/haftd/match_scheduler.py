@@ -1,4 +1,4 @@
-"""Matching of clients' regular expressions: a short text in the loop, any other in a thread.
+"""Where clients' regular expressions are matched: a short text in the loop, any other in a thread.
 
 RE2 matches a text in microseconds, or, where the automaton of an expression becomes too large, at some ten
 nanoseconds for each byte and instruction. It lets other threads run meanwhile.
@@ -16,9 +16,11 @@ import trio
 T = TypeVar("T")
 
 MAX_THREADS = 2
+"""Threads that match at a time: the loop keeps a processor of a small machine."""
 _MAX_LOOP_COST = 250_000
 """Instructions times bytes of a text matched in the loop: three milliseconds at worst."""
 _MIN_LOOP_SIZE = 128
+"""Bytes below which a text is not worth a call in the loop."""
 _SHORT_S = 0.0005
 """Expected time of a text matched in the loop, at most."""
 _NOISE_SIZE = 1_024
@@ -26,6 +28,7 @@ _NOISE_SIZE = 1_024
 _FREE_S = 0.0001
 """Time of a text that is not counted."""
 _MAX_CREDIT_S = 0.003
+"""Time that slow expressions may take in the loop after a pause."""
 _CREDIT_SHARE = 0.1
 """Share of the loop's time for matching that takes long."""
 
@@ -102,11 +105,11 @@ class _Credit:
 _credit = _Credit()
 
 
-class Matching:
+class MatchScheduler:
     """Matching by one or more expressions, of so many instructions together; knows how long the last
     text took.
 
-    >>> Matching(10).match(lambda: "match", 2_000)
+    >>> MatchScheduler(10).match(lambda: "match", 2_000)
     'match'
     """
 
