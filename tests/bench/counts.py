@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +18,8 @@ from tests.running_daemon import RunningDaemon
 from . import wires
 from .report import Section
 
+_SETTLED_S = 1.0
+"""Time for what follows the starts: the second look for leftovers, and the end of a child at its gate."""
 _TIMES = 50
 _ROW = re.compile(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?(\w+)$")
 _SHOWN = 5
@@ -122,6 +125,7 @@ def operations(daemon: RunningDaemon, folder: Path) -> Section:
             "`spawn` of `true` on a pipe, until stopped": lambda: spawn(False),
             "`spawn` of `true` on a terminal, until stopped": lambda: spawn(True),
         }
+        time.sleep(_SETTLED_S)
         for name, step in cases.items():
             step()
             calls = _attached(daemon.pid, step)
