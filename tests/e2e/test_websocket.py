@@ -6,6 +6,7 @@ import hmac
 import os
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,20 @@ def test_without_a_port_there_is_no_websocket(make_daemon: Callable[..., Running
     assert not daemon.socket.with_name("token").exists()
 
 
+def take_port(port: int) -> socket.socket:
+    """Listen on the port of a daemon that was killed: a child that it had forked and that has not executed
+    its program yet still has the listening socket."""
+    taken: list[socket.socket] = []
+
+    def is_taken() -> bool:
+        with suppress(OSError):
+            taken.append(socket.create_server(("127.0.0.1", port)))
+        return bool(taken)
+
+    until(is_taken, "the port is free")
+    return taken[0]
+
+
 def test_while_another_process_has_the_port_no_token_is_written(
     make_daemon: Callable[..., RunningDaemon],
 ) -> None:
@@ -174,7 +189,7 @@ def test_while_another_process_has_the_port_no_token_is_written(
         old = file.read_text().strip()
         daemon.kill9()
         assert file.exists(), "a crash leaves it"
-        with socket.create_server(("127.0.0.1", port)):
+        with take_port(port):
             daemon.start()
             with daemon.connect() as wire:
                 (problem,) = wire.call("daemon/status")["problems"]
